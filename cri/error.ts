@@ -1,0 +1,38 @@
+/** The names of gRPC's status codes, each at the index of its number. */
+export const statusCodes = [
+  "OK",
+  "CANCELLED",
+  "UNKNOWN",
+  "INVALID_ARGUMENT",
+  "DEADLINE_EXCEEDED",
+  "NOT_FOUND",
+  "ALREADY_EXISTS",
+  "PERMISSION_DENIED",
+  "RESOURCE_EXHAUSTED",
+  "FAILED_PRECONDITION",
+  "ABORTED",
+  "OUT_OF_RANGE",
+  "UNIMPLEMENTED",
+  "INTERNAL",
+  "UNAVAILABLE",
+  "DATA_LOSS",
+  "UNAUTHENTICATED",
+] as const;
+
+export type CriCode = Exclude<(typeof statusCodes)[number], "OK">;
+
+/**
+ * A call to the container runtime that failed. Decisions are made by `code`; the message is the runtime's own text and
+ * for humans. `verb` is the call as the CRI names it, e.g. "RunPodSandbox".
+ */
+export class CriError extends Error {
+  override readonly name = "CriError";
+  readonly code: CriCode;
+  readonly verb: string;
+
+  constructor(code: CriCode, verb: string, message: string, options?: ErrorOptions) {
+    super(`${verb}: ${message}`, options);
+    this.code = code;
+    this.verb = verb;
+  }
+}

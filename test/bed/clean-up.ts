@@ -1,0 +1,101 @@
+import { rm, rmdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { execa } from "execa";
+import { describeLeftovers, findLeftovers, type Leftovers, rulesOfNetwork } from "./leftovers.ts";
+import { type BedRecord, bedPaths, forget } from "./record.ts";
+import { until } from "./until.ts";
+
+/**
+ * Removes a bed: ends its processes, then unmounts, then deletes links, rules, cgroups and files, looks again, and does
+ * not return before nothing is left. One way for a bed in use and for one whose owner was killed, so that the way which
+ * matters most is used most. Throws with what is left if something stays for 20 s.
+ */
+export async function cleanUp(bed: BedRecord): Promise<void> {
+  let left: Leftovers | undefined;
+  try {
+    await until("an empty bed", 20_000, async () => {
+      left = await findLeftovers(bed);
+      if (describeLeftovers(left).length === 0) return true;
+      await removeOnce(bed, left);
+      return false;
+    });
+  } catch (cause) {
+    const what = left === undefined ? "" : describeLeftovers(left).join("; ");
+    throw new Error(`cannot clean ${bed.stateDir}: ${what}`, { cause });
+  }
+  await dropEmptyPortmapChains();
+  const { home, cni, registryHosts } = bedPaths(bed.stateDir);
+  for (const folder of [home, cni, registryHosts]) await rm(folder, { recursive: true, force: true });
+  await forget(bed);
+}
+
+/** Everything in one pass may fail for what was already going away: the next look says what is really left. */
+async function removeOnce(bed: BedRecord, left: Leftovers): Promise<void> {
+  for (const pid of left.processes) kill(pid);
+  if (left.processes.length > 0) return;
+  if (left.mounts.length > 0) await execa("umount", [...left.mounts], { reject: false });
+  for (const link of left.links) await execa("ip", ["link", "delete", link], { reject: false });
+  if (left.rules.length > 0) await removeRules(bed.network);
+  for (const path of left.cgroups) {
+    await rmdir(path).catch(() => undefined);
+    // The common parent goes with its last child; with a sibling inside the kernel refuses, which is right.
+    await rmdir(dirname(path)).catch(() => undefined);
+  }
+  for (const file of left.files) await rm(file, { force: true });
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It ended by itself between the look and the kill.
+  }
+}
+
+async function removeRules(network: string): Promise<void> {
+  const { stdout } = await execa("iptables-save", ["-t", "nat"]);
+  await execa("iptables-restore", ["--noflush", "--wait"], { input: removalOf(stdout, network), reject: false });
+}
+
+/**
+ * The input for `iptables-restore --noflush` that takes away the rules of `network` and the chains that only they use,
+ * given the output of `iptables-save -t nat`.
+ */
+export function removalOf(saved: string, network: string): string {
+  const rules = rulesOfNetwork(saved, network);
+  const chains = new Set(rules.map((rule) => / -j (CNI-DN-\S+|CNI-[0-9a-f]{24})/.exec(rule)?.[1]).filter(Boolean));
+  const own = rules.filter((rule) => !chains.has(rule.split(" ")[1]));
+  return [
+    "*nat",
+    ...own.map((rule) => rule.replace(/^-A/, "-D")),
+    ...[...chains].flatMap((chain) => [`-F ${chain}`, `-X ${chain}`]),
+    "COMMIT",
+    "",
+  ].join("\n");
+}
+
+/**
+ * portmap leaves its common chains behind for ever. Without a pod's rule in them they do nothing, and the plugin makes
+ * them anew when it needs them. The transaction is refused as a whole if a rule came in between.
+ */
+async function dropEmptyPortmapChains(): Promise<void> {
+  const { stdout } = await execa("iptables-save", ["-t", "nat"]);
+  const removal = removalOfEmptyChains(stdout);
+  if (removal !== "") await execa("iptables-restore", ["--noflush", "--wait"], { input: removal, reject: false });
+}
+
+/** The input for `iptables-restore --noflush` that removes portmap's common chains, or "" while a pod uses them. */
+export function removalOfEmptyChains(saved: string): string {
+  const lines = saved.split("\n");
+  const chains = lines.flatMap((line) => /^:(CNI-HOSTPORT-\S+)/.exec(line)?.[1] ?? []);
+  if (chains.length === 0 || lines.some((line) => line.startsWith("-A CNI-HOSTPORT-DNAT "))) return "";
+  const jumps = lines.filter((line) => !line.startsWith("-A CNI-") && / -j CNI-HOSTPORT-/.test(line));
+  return [
+    "*nat",
+    ...jumps.map((rule) => rule.replace(/^-A/, "-D")),
+    ...chains.map((chain) => `-F ${chain}`),
+    ...chains.map((chain) => `-X ${chain}`),
+    "COMMIT",
+    "",
+  ].join("\n");
+}

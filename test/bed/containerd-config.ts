@@ -1,0 +1,116 @@
+/** Where one private containerd keeps its things, and what it is told to use. All paths are absolute. */
+export interface ContainerdPlan {
+  readonly root: string;
+  readonly state: string;
+  readonly socket: string;
+  readonly cniConfDir: string;
+  readonly cniBinDir: string;
+  readonly runc: string;
+  readonly pauseImage: string;
+  readonly registryHosts: string;
+}
+
+/** Snapshotters and extras that would probe the host or make folders outside the state folder. */
+const unwanted = [
+  "io.containerd.internal.v1.opt",
+  "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.erofs",
+  "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.nri.v1.nri",
+  "io.containerd.tracing.processor.v1.otlp",
+  "io.containerd.internal.v1.tracing",
+];
+
+const quote = (text: string) => JSON.stringify(text);
+
+/**
+ * The configuration file of containerd 1.x (format 2).
+ *
+ * `restrict_oom_score_adj`: root of a sandboxed machine may lack CAP_SYS_RESOURCE, and the kubelet asks for -998 for
+ * sandboxes. `netns_mounts_under_state_dir` and the runc `Root` keep every trace below the state folder.
+ */
+export function configFormat2(plan: ContainerdPlan): string {
+  const cri = `plugins."io.containerd.grpc.v1.cri"`;
+  return `version = 2
+root = ${quote(plan.root)}
+state = ${quote(plan.state)}
+disabled_plugins = ${JSON.stringify(unwanted)}
+[grpc]
+  address = ${quote(plan.socket)}
+[${cri}]
+  sandbox_image = ${quote(plan.pauseImage)}
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  [${cri}.cni]
+    bin_dir = ${quote(plan.cniBinDir)}
+    conf_dir = ${quote(plan.cniConfDir)}
+  [${cri}.registry]
+    config_path = ${quote(plan.registryHosts)}
+  [${cri}.containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [${cri}.containerd.runtimes.runc.options]
+      BinaryName = ${quote(plan.runc)}
+      Root = ${quote(`${plan.state}/runc`)}
+`;
+}
+
+/** The same for containerd 2.x (format 3), where the CRI plugin is split into images and runtime. */
+export function configFormat3(plan: ContainerdPlan): string {
+  const images = `plugins."io.containerd.cri.v1.images"`;
+  const runtime = `plugins."io.containerd.cri.v1.runtime"`;
+  return `version = 3
+root = ${quote(plan.root)}
+state = ${quote(plan.state)}
+disabled_plugins = ${JSON.stringify(unwanted)}
+[grpc]
+  address = ${quote(plan.socket)}
+[${images}.pinned_images]
+  sandbox = ${quote(plan.pauseImage)}
+[${images}.registry]
+  config_path = ${quote(plan.registryHosts)}
+[${runtime}]
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  [${runtime}.cni]
+    bin_dirs = [${quote(plan.cniBinDir)}]
+    conf_dir = ${quote(plan.cniConfDir)}
+  [${runtime}.containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [${runtime}.containerd.runtimes.runc.options]
+      BinaryName = ${quote(plan.runc)}
+      Root = ${quote(`${plan.state}/runc`)}
+`;
+}
+
+export interface PodNetwork {
+  readonly name: string;
+  readonly bridge: string;
+  readonly subnet: string;
+  readonly leases: string;
+}
+
+/**
+ * A CNI configuration list: bridge, host-local addresses whose leases live in `leases`, portmap. No masquerading: the
+ * test bed needs no way out, and every rule less is one less to clean.
+ */
+export function cniConflist(network: PodNetwork): string {
+  const plugins = [
+    {
+      type: "bridge",
+      bridge: network.bridge,
+      isGateway: true,
+      hairpinMode: true,
+      ipam: {
+        type: "host-local",
+        ranges: [[{ subnet: network.subnet }]],
+        routes: [{ dst: "0.0.0.0/0" }],
+        dataDir: network.leases,
+      },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+  ];
+  return `${JSON.stringify({ cniVersion: "0.4.0", name: network.name, plugins }, null, 2)}\n`;
+}

@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Client, credentials } from "@grpc/grpc-js";
+import { execa } from "execa";
+import { cleanUp } from "./clean-up.ts";
+import { type ContainerdPlan, cniConflist, configFormat2, configFormat3 } from "./containerd-config.ts";
+import { pauseImage } from "./images.ts";
+import { unpackSuite } from "./packages.ts";
+import { type BedRecord, bedPaths, claim } from "./record.ts";
+import { until } from "./until.ts";
+
+export type ContainerdVersion = "1.6" | "2.1";
+
+export interface ContainerdOptions {
+  /** The release to run; 1.6 (Debian 12's) if not given. */
+  readonly version?: ContainerdVersion;
+  /** The folder that holds everything this containerd writes. Made if absent; one containerd each. */
+  readonly stateDir: string;
+  readonly say?: (line: string) => void;
+}
+
+/** A private containerd with its own bridge and subnet. */
+export interface Containerd {
+  readonly version: ContainerdVersion;
+  /** `unix://` and the socket's path, as CRI clients want it. */
+  readonly endpoint: string;
+  readonly socket: string;
+  /** The process id, 0 while it does not run. */
+  readonly pid: number;
+  readonly logFile: string;
+  readonly bridge: string;
+  readonly subnet: string;
+  /** containerd's folder of `HOST/hosts.toml` files, read anew at every pull. */
+  readonly registryHosts: string;
+  readonly record: BedRecord;
+  /** Runs `ctr` on this containerd and returns what it prints. */
+  ctr(args: readonly string[]): Promise<string>;
+  /** Kills containerd alone: its pods go on. */
+  kill9(): Promise<void>;
+  /** Starts it again after {@link kill9}, or ends it with SIGTERM and starts it; pods go on. */
+  restart(): Promise<void>;
+  /** Ends containerd and all its pods and removes every trace but the log. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a private containerd below `stateDir` and returns once its CRI answers. What an earlier owner of the folder
+ * left behind is removed first. Throws if a living process uses the folder, or with the end of its log if it exits.
+ */
+export async function startContainerd({ version = "1.6", stateDir, say }: ContainerdOptions): Promise<Containerd> {
+  const programs = await findPrograms(version, say);
+  const { record, abandoned } = await claim(stateDir);
+  if (abandoned !== undefined) await cleanUp(abandoned);
+  const paths = bedPaths(record.stateDir);
+  await writeConfiguration(record, version, programs);
+  let child = await launch(paths, programs);
+
+  const end = async (signal: NodeJS.Signals) => {
+    child.kill(signal);
+    await ended(child);
+  };
+  return {
+    version,
+    endpoint: `unix://${paths.socket}`,
+    socket: paths.socket,
+    get pid() {
+      return isRunning(child) ? (child.pid ?? 0) : 0;
+    },
+    logFile: paths.log,
+    bridge: record.bridge,
+    subnet: record.subnet,
+    registryHosts: paths.registryHosts,
+    record,
+    async ctr(args) {
+      const { stdout } = await execa(programs.ctr, ["--address", paths.socket, ...args]);
+      return stdout;
+    },
+    kill9: () => end("SIGKILL"),
+    async restart() {
+      await end("SIGTERM");
+      child = await launch(paths, programs);
+    },
+    async stop() {
+      await end("SIGTERM");
+      await cleanUp(record);
+    },
+  };
+}
+
+interface Programs {
+  readonly folder: string;
+  readonly containerd: string;
+  readonly ctr: string;
+  readonly runc: string;
+  readonly cniBinDir: string;
+}
+
+/** containerd 2.1 is given Debian 12's runc: forky's needs a newer libc. */
+async function findPrograms(version: ContainerdVersion, say?: (line: string) => void): Promise<Programs> {
+  const own = await unpackSuite("bookworm", say);
+  const { root } = version === "2.1" ? await unpackSuite("forky", say) : own;
+  const folder = join(root, "usr/bin");
+  return {
+    folder,
+    containerd: join(folder, "containerd"),
+    ctr: join(folder, "ctr"),
+    runc: join(own.root, "usr/sbin/runc"),
+    cniBinDir: join(own.root, "usr/lib/cni"),
+  };
+}
+
+async function writeConfiguration(bed: BedRecord, version: ContainerdVersion, programs: Programs): Promise<void> {
+  const paths = bedPaths(bed.stateDir);
+  const folders = [paths.home, paths.cniConfDir, paths.cniLeases, paths.registryHosts];
+  for (const folder of folders) await mkdir(folder, { recursive: true });
+  const plan: ContainerdPlan = { ...paths, runc: programs.runc, cniBinDir: programs.cniBinDir, pauseImage };
+  const { network: name, bridge, subnet } = bed;
+  await writeFile(paths.config, version === "2.1" ? configFormat3(plan) : configFormat2(plan));
+  await writeFile(
+    join(paths.cniConfDir, "10-berth.conflist"),
+    cniConflist({ name, bridge, subnet, leases: paths.cniLeases }),
+  );
+}
+
+async function launch(paths: ReturnType<typeof bedPaths>, programs: Programs): Promise<ChildProcess> {
+  const log = openSync(paths.log, "a");
+  const child = spawn(programs.containerd, ["--config", paths.config], {
+    // A group of its own: Ctrl-C in a terminal goes to us alone, and we end things in order.
+    detached: true,
+    stdio: ["ignore", log, log],
+    // First in PATH, so that the shim of the same release is found.
+    env: { ...process.env, PATH: `${programs.folder}:${process.env["PATH"] ?? ""}` },
+  });
+  closeSync(log);
+  try {
+    await criAnswers(paths.socket, child);
+    return child;
+  } catch (cause) {
+    child.kill("SIGKILL");
+    throw new Error(`containerd does not answer; its log is ${paths.log}`, { cause });
+  }
+}
+
+/** containerd opens its socket before the CRI plugin is ready, so the plugin itself is asked. */
+async function criAnswers(socket: string, child: ChildProcess): Promise<void> {
+  const client = new Client(`unix://${socket}`, credentials.createInsecure(), {
+    "grpc.initial_reconnect_backoff_ms": 20,
+    "grpc.max_reconnect_backoff_ms": 50,
+  });
+  const raw = (bytes: Buffer) => bytes;
+  const ask = () =>
+    new Promise<boolean>((answer) => {
+      const path = "/runtime.v1.RuntimeService/Version";
+      const options = { deadline: Date.now() + 2000 };
+      client.makeUnaryRequest(path, raw, raw, Buffer.alloc(0), options, (error) => answer(error === null));
+    });
+  try {
+    await until("containerd's CRI", 30_000, async () => {
+      if (!isRunning(child)) throw new Error(`containerd exited with code ${child.exitCode ?? child.signalCode}`);
+      return await ask();
+    });
+  } finally {
+    client.close();
+  }
+}
+
+const isRunning = (child: ChildProcess) => child.exitCode === null && child.signalCode === null;
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (isRunning(child)) await new Promise((resolve) => child.once("exit", resolve));
+}

@@ -1,0 +1,126 @@
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+
+/**
+ * Programs of other Debian releases, and of this one, without installing anything: the packages are downloaded through
+ * the machine's own mirror, checked by apt against Debian's keyring, and unpacked with `dpkg -x` into a cache folder. A
+ * machine that runs Docker's containerd, or none, stays as it is, and no system service is started.
+ */
+export type Suite = "bookworm" | "forky";
+
+const wanted: Readonly<Record<Suite, readonly string[]>> = {
+  bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
+  forky: ["containerd"],
+};
+
+/** The unpacked packages of one suite: `root` is laid out like `/`, `versions` maps package names to their versions. */
+export interface UnpackedSuite {
+  readonly root: string;
+  readonly versions: Readonly<Record<string, string>>;
+}
+
+/** The folder for what is downloaded or built once and kept between runs: `$XDG_CACHE_HOME/berth` or `~/.cache/berth`. */
+export function cacheFolder(env: Readonly<Record<string, string | undefined>> = process.env): string {
+  return join(env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "berth");
+}
+
+/**
+ * Makes sure that the packages of `suite` are unpacked in the cache, and tells where. Downloads on the first call (some
+ * seconds), reads one small file afterwards. `say` gets a sentence for what takes long. Throws with one clear line
+ * if apt is missing, the mirror does not answer, or a package is gone from the suite.
+ */
+export async function unpackSuite(
+  suite: Suite,
+  say: (line: string) => void = () => undefined,
+  cache = cacheFolder(),
+): Promise<UnpackedSuite> {
+  const root = join(cache, "debian", suite);
+  const known = await readVersions(root);
+  if (known !== undefined) return { root, versions: known };
+  say(`downloading ${wanted[suite].join(", ")} of Debian ${suite} into ${root}`);
+  await mkdir(join(cache, "debian"), { recursive: true });
+  const work = await mkdtemp(join(cache, "debian", `.${suite}-`));
+  try {
+    await download(suite, work);
+    const versions = await unpack(work, join(work, "root"));
+    await rm(root, { recursive: true, force: true });
+    await rename(join(work, "root"), root);
+    return { root, versions };
+  } catch (cause) {
+    // Someone else may have unpacked the same while we did: then theirs is as good.
+    const theirs = await readVersions(root);
+    if (theirs !== undefined) return { root, versions: theirs };
+    throw new Error(`Debian ${suite}: cannot get ${wanted[suite].join(", ")}: ${firstError(cause)}`, { cause });
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function readVersions(root: string): Promise<Readonly<Record<string, string>> | undefined> {
+  const text = await readFile(join(root, "versions.json"), "utf8").catch(() => undefined);
+  return text === undefined ? undefined : (JSON.parse(text) as Record<string, string>);
+}
+
+async function download(suite: Suite, work: string): Promise<void> {
+  const codename = /^VERSION_CODENAME=(.*)$/m.exec(await readFile("/etc/os-release", "utf8"))?.[1] ?? "";
+  const format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
+  const targets = await execa("apt-get", ["indextargets", "--format", format, "Created-By: Packages"]);
+  const mirror = pickMirror(targets.stdout, codename);
+  if (mirror === undefined) throw new Error(`apt knows no Debian mirror with main for "${codename}"`);
+  const env = { APT_CONFIG: await privateApt(work, mirror, suite), DEBIAN_FRONTEND: "noninteractive" };
+  await execa("apt-get", ["update", "--error-on=any"], { env });
+  await execa("apt-get", ["download", ...wanted[suite]], { env, cwd: join(work, "debs") });
+}
+
+/**
+ * Finds the mirror in the output of `apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)'`: the address
+ * that serves the component main of the release this machine runs. Undefined if there is none.
+ */
+export function pickMirror(targets: string, codename: string): string | undefined {
+  const rows = targets.split("\n").map((line) => line.split(" "));
+  return rows.find(([, release, component]) => release === codename && component === "main")?.[0];
+}
+
+/** An apt of its own: lists, cache and sources below `work`. What the machine's apt.conf.d says (a proxy) still holds. */
+async function privateApt(work: string, mirror: string, suite: Suite): Promise<string> {
+  const folders = ["debs", "state/lists/partial", "cache/archives/partial", "root"];
+  for (const folder of folders) await mkdir(join(work, folder), { recursive: true, mode: 0o755 });
+  const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
+  await writeFile(join(work, "sources.list"), `deb [signed-by=${keyring}] ${mirror} ${suite} main\n`);
+  await writeFile(join(work, "state/status"), "");
+  const config = join(work, "apt.conf");
+  await writeFile(
+    config,
+    `Dir::State "${work}/state/";
+Dir::State::status "${work}/state/status";
+Dir::Cache "${work}/cache/";
+Dir::Etc::sourcelist "${work}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+APT::Sandbox::User "root";
+`,
+  );
+  return config;
+}
+
+async function unpack(work: string, root: string): Promise<Record<string, string>> {
+  const versions: Record<string, string> = {};
+  for (const file of new Bun.Glob("*.deb").scanSync({ cwd: join(work, "debs"), absolute: true })) {
+    await execa("dpkg", ["-x", file, root]);
+    const { stdout } = await execa("dpkg-deb", ["--show", "--showformat", "$" + "{Package} $" + "{Version}", file]);
+    const [name = "", version = ""] = stdout.split(" ");
+    versions[name] = version;
+  }
+  await writeFile(join(root, "versions.json"), `${JSON.stringify(versions, null, 2)}\n`);
+  return versions;
+}
+
+/** The line of a failed program that says why, else the error's own first line. */
+function firstError(cause: unknown): string {
+  const stderr = cause instanceof Error && "stderr" in cause ? String(cause.stderr) : "";
+  const line = stderr.split("\n").find((one) => one.startsWith("E:"));
+  return line ?? (cause instanceof Error ? (cause.message.split("\n")[0] ?? "") : String(cause));
+}

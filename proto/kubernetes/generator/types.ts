@@ -17,6 +17,13 @@ const aliases: Readonly<Record<string, readonly [type: string, meaning: string]>
  */
 const alwaysThere: readonly string[] = ["metadata", "spec"];
 
+const plainTypes: Readonly<Partial<Record<string, string>>> = {
+  boolean: "boolean",
+  integer: "number",
+  number: "number",
+  object: "{ readonly [key: string]: unknown }",
+};
+
 type Enums = Map<string, EnumType>;
 
 /** The TypeScript module with one `readonly` interface for each schema of the document: types only, no values. */
@@ -64,20 +71,10 @@ function renderField(field: string, schema: ApiSchema, enums: Enums): string {
   if (schema.items !== undefined) return `readonly ${parenthesized(renderField(field, schema.items, enums))}[]`;
   if (schema.additionalProperties !== undefined)
     return `{ readonly [key: string]: ${renderField(field, schema.additionalProperties, enums)} }`;
-  if (schema.type === undefined) throw new Error(`${field}: the document does not say what it holds`);
-  switch (schema.type) {
-    case "integer":
-    case "number":
-      return "number";
-    case "boolean":
-      return "boolean";
-    case "string":
-      return renderString(field, schema, enums);
-    case "object":
-      return "{ readonly [key: string]: unknown }";
-    case "array":
-      throw new Error(`${field}: the document does not say what the list holds`);
-  }
+  if (schema.type === "string") return renderString(field, schema, enums);
+  const type = schema.type && plainTypes[schema.type];
+  if (type === undefined) throw new Error(`${field}: the document does not say what it holds`);
+  return type;
 }
 
 /** The name of the enumeration, which is noted in `enums`, or the bare union when nobody named it. */

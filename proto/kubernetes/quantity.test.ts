@@ -1,0 +1,187 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import golden from "../../test/golden/quantity.json" with { type: "json" };
+import {
+  addQuantities,
+  compareQuantities,
+  formatQuantity,
+  parseQuantity,
+  type Quantity,
+  QuantityError,
+  subtractQuantities,
+  toMilli,
+  toNumber,
+  toScaled,
+} from "./quantity.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+
+interface GoldenRow {
+  readonly input: string;
+  readonly accepted: boolean;
+  readonly canonical?: string;
+  readonly format?: string;
+  readonly value?: string;
+  readonly milli?: string;
+}
+
+/** Texts that Kubernetes takes as zero, although they hold no number; we say that they are wrong. */
+const withoutDigits = [".", "+", "-", "m", "Ki"];
+
+/** Decimals above 999E, which Kubernetes writes without their suffix. */
+const beyondSuffixes = ["1000E", "1000000000000000000000"];
+
+/** Go's Value() and MilliValue() wrap around beyond int64, and round negative numbers one way or the other. */
+function isWithinGo(quantity: Quantity, exponent: number): boolean {
+  return quantity.mantissa >= 0n && toScaled(quantity, exponent) < 2n ** 63n;
+}
+
+describe("a quantity is what Kubernetes makes of it", () => {
+  for (const row of golden as readonly GoldenRow[])
+    test(JSON.stringify(row.input), () => {
+      if (!row.accepted || withoutDigits.includes(row.input)) {
+        expect(() => parseQuantity(row.input)).toThrow(QuantityError);
+        return;
+      }
+      const quantity = parseQuantity(row.input);
+      if (!beyondSuffixes.includes(row.input)) expect(formatQuantity(quantity)).toBe(row.canonical!);
+      expect(quantity.format as string).toBe(row.format!);
+      if (isWithinGo(quantity, 0)) expect(toNumber(quantity)).toBe(Number(row.value));
+      if (isWithinGo(quantity, -3)) expect(toMilli(quantity)).toBe(Number(row.milli));
+    });
+
+  test("the table holds what it should", () => {
+    expect(golden.length).toBeGreaterThan(300);
+    expect(golden.filter(({ accepted }) => !accepted).length).toBeGreaterThan(25);
+  });
+});
+
+describe("where we differ from Kubernetes", () => {
+  test("a decimal above 1000E keeps its suffix", () => {
+    expect(formatQuantity(parseQuantity("1000E"))).toBe("1000E");
+  });
+
+  test("a negative fraction is rounded away from zero, always", () => {
+    expect([toNumber(parseQuantity("-0.1n")), toNumber(parseQuantity("-1500m"))]).toEqual([-1, -2]);
+    expect(toNumber(parseQuantity("-1Pi"))).toBe(-(1024 ** 5));
+  });
+
+  test("a text that would cost much to work with is refused", () => {
+    expect(() => parseQuantity("9".repeat(1_000_000))).toThrow("it is longer than 128 characters");
+    expect(() => parseQuantity("1e1000000000")).toThrow("its exponent is larger than 100");
+    expect(formatQuantity(parseQuantity("1e-1000000000"))).toBe("1e-9");
+  });
+});
+
+describe("an error says what is wrong", () => {
+  const rows: readonly (readonly [text: string, message: string])[] = [
+    ["", '"" is not a quantity: it does not begin with a number'],
+    ["abc", '"abc" is not a quantity: it does not begin with a number'],
+    ["1 Gi", '" Gi" is none of the suffixes n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei'],
+    ["1GB", '"GB" is none of the suffixes'],
+  ];
+  for (const [text, message] of rows)
+    test(JSON.stringify(text), () => {
+      expect(() => parseQuantity(text)).toThrow(message);
+    });
+});
+
+test("a JSON number is a quantity", () => {
+  expect([0.5, 2, 1e21, 1.5e-7].map((number) => formatQuantity(parseQuantity(number)))).toEqual([
+    "500m",
+    "2",
+    "1e21",
+    "150e-9",
+  ]);
+});
+
+describe("for all quantities", () => {
+  const suffix = fc.constantFrom(
+    "",
+    "n",
+    "u",
+    "m",
+    "k",
+    "M",
+    "G",
+    "T",
+    "P",
+    "E",
+    "Ki",
+    "Mi",
+    "Gi",
+    "Ti",
+    "Pi",
+    "e3",
+    "E-5",
+  );
+  const text = fc
+    .tuple(
+      fc.constantFrom("", "-", "+"),
+      fc.bigInt({ min: 0n, max: 10n ** 20n }),
+      fc.constantFrom("", ".5", ".001", ".123456789"),
+      suffix,
+    )
+    .map((parts) => parts.join(""));
+  const quantity = text.map(parseQuantity);
+  const isEqual = (a: Quantity, b: Quantity) => compareQuantities(a, b) === 0;
+
+  test("the canonical form reads back as the same number, and is its own canonical form", () => {
+    fc.assert(
+      fc.property(quantity, (a) => {
+        const canonical = formatQuantity(a);
+        expect(isEqual(parseQuantity(canonical), a)).toBe(true);
+        expect(formatQuantity(parseQuantity(canonical))).toBe(canonical);
+      }),
+      { numRuns },
+    );
+  });
+
+  test("sums do not depend on the order, and subtraction undoes them", () => {
+    fc.assert(
+      fc.property(quantity, quantity, quantity, (a, b, c) => {
+        expect(isEqual(addQuantities(a, b), addQuantities(b, a))).toBe(true);
+        expect(isEqual(addQuantities(addQuantities(a, b), c), addQuantities(a, addQuantities(b, c)))).toBe(true);
+        expect(isEqual(subtractQuantities(addQuantities(a, b), b), a)).toBe(true);
+      }),
+      { numRuns },
+    );
+  });
+
+  test("the order is total and agrees with subtraction", () => {
+    fc.assert(
+      fc.property(quantity, quantity, (a, b) => {
+        expect(compareQuantities(a, b)).toBe(0 - compareQuantities(b, a));
+        expect(Math.sign(Number(subtractQuantities(a, b).mantissa))).toBe(compareQuantities(a, b));
+      }),
+      { numRuns },
+    );
+  });
+
+  test("rounding goes away from zero, by less than one", () => {
+    fc.assert(
+      fc.property(quantity, fc.integer({ min: -12, max: 6 }), (a, exponent) => {
+        const unit = { mantissa: 1n, exponent, format: a.format } as const;
+        const rounded = { mantissa: toScaled(a, exponent), exponent, format: a.format };
+        const error = subtractQuantities(rounded, a);
+        expect(compareQuantities(error, unit)).toBe(-1);
+        expect(Number(error.mantissa) * Number(a.mantissa)).toBeGreaterThanOrEqual(0);
+      }),
+      { numRuns },
+    );
+  });
+});
+
+test("any text is a quantity or a QuantityError, whatever is in it", () => {
+  const nearly = fc.stringMatching(/^[+-]?[0-9.]{0,40}[eEinumkKMGTP]{0,3}[-+]?[0-9]{0,12}$/);
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), nearly), (input) => {
+      try {
+        formatQuantity(parseQuantity(input));
+      } catch (error) {
+        expect(error).toBeInstanceOf(QuantityError);
+      }
+    }),
+    { numRuns },
+  );
+});

@@ -28,9 +28,18 @@ export async function findLeftovers(bed: BedRecord): Promise<Leftovers> {
     readdir(cniResults).catch(() => []),
   ]);
   const shims = await existing(bundles.flatMap(({ shimSocket }) => (shimSocket === undefined ? [] : [shimSocket])));
-  const cached = results.filter((name) => name.startsWith(`${bed.network}-`)).map((name) => join(cniResults, name));
+  // containerd adds the loopback to each sandbox as a network of its own, the same for every containerd.
+  const names = [bed.network, ...bundles.map(({ id }) => `cni-loopback-${id}`)];
+  const cached = results.filter((file) => names.some((name) => file.startsWith(`${name}-`)));
   const cgroups = await findCgroups(bundles.map(({ cgroup }) => cgroup));
-  return { processes, mounts, links, rules, cgroups, files: [...shims, ...cached] };
+  return {
+    processes,
+    mounts,
+    links,
+    rules,
+    cgroups,
+    files: [...shims, ...cached.map((file) => join(cniResults, file))],
+  };
 }
 
 /** One sentence for each kind of thing that is left; none if nothing is. */
@@ -91,6 +100,7 @@ export function rulesOfNetwork(saved: string, network: string): readonly string[
 }
 
 interface Bundle {
+  readonly id: string;
   readonly shimSocket: string | undefined;
   readonly cgroup: string;
 }
@@ -108,7 +118,7 @@ async function readBundles(bed: BedRecord): Promise<readonly Bundle[]> {
         text(id, "bootstrap.json"),
       ]);
       const cgroup = /"cgroupsPath":\s*"([^"]*)"/.exec(spec)?.[1] ?? `/k8s.io/${id}`;
-      return { shimSocket: /unix:\/\/([^"\s]+)/.exec(address || bootstrap)?.[1], cgroup };
+      return { id, shimSocket: /unix:\/\/([^"\s]+)/.exec(address || bootstrap)?.[1], cgroup };
     }),
   );
 }

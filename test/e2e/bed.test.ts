@@ -1,0 +1,112 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { execa } from "execa";
+import { type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
+import { importImages, webPage } from "../bed/images.ts";
+import { describeLeftovers, findLeftovers } from "../bed/leftovers.ts";
+import { listRecords } from "../bed/record.ts";
+import { resetBeds } from "../bed/reset.ts";
+import { traces } from "../bed/traces.ts";
+import { until } from "../bed/until.ts";
+import { runWebPod } from "../bed/web-pod.ts";
+
+const versions: readonly ContainerdVersion[] = ["1.6", "2.1"];
+let folder = "";
+let before: readonly string[] = [];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-bed-test-"));
+  before = await traces();
+});
+
+afterEach(async () => {
+  await rm(folder, { recursive: true });
+});
+
+const page = async (url: string) =>
+  await until(url, 5000, () =>
+    fetch(url).then(
+      (answer) => answer.text(),
+      () => undefined,
+    ),
+  );
+
+describe.each(versions)("containerd %s", (version) => {
+  test("runs a pod that answers by its own address and by the host's port, outlives a kill -9, and leaves nothing", async () => {
+    const containerd = await startContainerd({ version, stateDir: folder });
+    try {
+      expect(await containerd.ctr(["version"])).toContain(`Version:  ${version === "1.6" ? "1.6" : "2.1"}`);
+      await importImages(containerd);
+      const pod = await runWebPod(containerd.endpoint, "web", 18099);
+      const hostUrl = `http://${containerd.subnet.replace("0/24", "1")}:18099/`;
+      expect(await page(`http://${pod.ip}:8080/`)).toBe(webPage);
+      expect(await page(hostUrl)).toBe(webPage);
+
+      await containerd.kill9();
+      expect(containerd.pid).toBe(0);
+      expect(await page(hostUrl)).toBe(webPage);
+
+      await containerd.restart();
+      expect(containerd.pid).toBeGreaterThan(0);
+      expect(await containerd.ctr(["-n", "k8s.io", "tasks", "ls"])).toMatch(new RegExp(`${pod.containerId}.*RUNNING`));
+      const left = await findLeftovers(containerd.record);
+      expect(
+        [left.processes, left.mounts, left.links, left.rules, left.cgroups, left.files].map((one) => one.length > 0),
+      ).toEqual([true, true, true, true, true, true]);
+    } finally {
+      await containerd.stop();
+    }
+    expect(await traces()).toEqual(before);
+  }, 60_000);
+
+  test("is removed by the reset when whoever started it was killed", async () => {
+    const harness = fileURLToPath(new URL("../bed/abandon.ts", import.meta.url));
+    const child = execa(process.execPath, [harness, folder, version], { stdin: "pipe", reject: false });
+    await new Promise<void>((ready, failed) => {
+      child.stdout.once("data", () => ready());
+      child.then((result) => failed(new Error(`the harness ended: ${result.stderr}`)), failed);
+    });
+    child.kill("SIGKILL");
+    await child;
+    const bed = (await listRecords()).find((record) => record.stateDir === folder)!;
+    expect(describeLeftovers(await findLeftovers(bed)).length).toBe(6);
+
+    const said: string[] = [];
+    expect(await resetBeds(false, (line) => said.push(line))).toBe(0);
+    expect(said.find((line) => line.startsWith(folder))).toContain("removed");
+    expect(await traces()).toEqual(before);
+  }, 60_000);
+});
+
+test("two containerds stand side by side, and neither clean-up touches the other", async () => {
+  const [one, two] = await Promise.all(
+    versions.map((version) => startContainerd({ version, stateDir: join(folder, version) })),
+  );
+  try {
+    await Promise.all([importImages(one!), importImages(two!)]);
+    const pods = await Promise.all([runWebPod(one!.endpoint, "a", 18101), runWebPod(two!.endpoint, "b", 18102)]);
+    expect(one!.subnet).not.toBe(two!.subnet);
+    await one!.stop();
+    expect(await page(`http://${pods[1].ip}:8080/`)).toBe(webPage);
+    expect(await page(`http://${two!.subnet.replace("0/24", "1")}:18102/`)).toBe(webPage);
+  } finally {
+    await Promise.all([one!.stop(), two!.stop()]);
+  }
+  expect(await traces()).toEqual(before);
+}, 60_000);
+
+test("a folder in use is refused, naming its owner, and the reset leaves it alone", async () => {
+  const containerd = await startContainerd({ stateDir: folder });
+  try {
+    await expect(startContainerd({ stateDir: folder })).rejects.toThrow(`in use by process ${process.pid}`);
+    const said: string[] = [];
+    await resetBeds(false, (line) => said.push(line));
+    expect(said.find((line) => line.startsWith(folder))).toContain("left alone");
+    expect(containerd.pid).toBeGreaterThan(0);
+  } finally {
+    await containerd.stop();
+  }
+}, 60_000);

@@ -1,0 +1,71 @@
+import { mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { ExecaError, execa } from "execa";
+
+// Builds the one binary: bun cli/build.ts [--arch x64|arm64]. Why each option: --bytecode with --splitting starts in
+// milliseconds and loads only what a command uses; the JIT policy saves memory in a daemon; a root program must not run
+// what a .env or bunfig.toml in its working directory says.
+const { values } = parseArgs({ options: { arch: { type: "string", default: process.arch } } });
+const { arch } = values;
+if (arch !== "x64" && arch !== "arm64") {
+  process.stderr.write(`build: --arch is "${arch}"; it can be x64 or arm64\n`);
+  process.exit(2);
+}
+try {
+  process.stdout.write(`${await build(arch)}\n`);
+} catch (error) {
+  if (!(error instanceof ExecaError)) throw error;
+  process.stderr.write(`build: ${error.stderr}\n`);
+  process.exitCode = 1;
+}
+
+async function build(target: "x64" | "arm64"): Promise<string> {
+  const started = performance.now();
+  const root = join(import.meta.dirname, "..");
+  const dist = join(root, "dist");
+  const outfile = join(dist, target === process.arch ? "berth" : `berth-${target}`);
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { readonly version: string };
+  const stamp = { version, commit: await commit(root) };
+  await mkdir(dist, { recursive: true });
+  const options = [
+    "--compile",
+    `--target=bun-linux-${target}`,
+    "--minify",
+    "--bytecode",
+    "--format=esm",
+    "--splitting",
+    "--sourcemap",
+    "--compile-jit-policy=1000",
+    "--no-compile-autoload-dotenv",
+    "--no-compile-autoload-bunfig",
+    `--define=BERTH_VERSION=${JSON.stringify(stamp.version)}`,
+    `--define=BERTH_COMMIT=${JSON.stringify(stamp.commit)}`,
+    `--outfile=${outfile}.new`,
+  ];
+  await execa(process.execPath, ["build", ...options, join(root, "cli", "main.ts")], { cwd: root });
+  await rm(`${outfile}.new.map`, { force: true });
+  // Renamed into place, so that a running berth keeps its file.
+  await rename(`${outfile}.new`, outfile);
+  if (target === process.arch) await linkAsKubelet(dist);
+  const { size } = await stat(outfile);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  return `${outfile.slice(root.length + 1)}: berth ${version} (${stamp.commit}) for linux-${target}, ${(size / 1e6).toFixed(1)} MB, built in ${seconds} s`;
+}
+
+/** Started under this name the program is the kubelet. */
+async function linkAsKubelet(dist: string): Promise<void> {
+  await rm(join(dist, "kubelet"), { force: true });
+  await symlink("berth", join(dist, "kubelet"));
+}
+
+/** The short commit, with a plus where tracked files differ from it; "unknown" outside a git clone. */
+async function commit(root: string): Promise<string> {
+  const git = (args: readonly string[]) => execa("git", [...args], { cwd: root, reject: false });
+  const [head, changes] = await Promise.all([
+    git(["rev-parse", "--short=12", "HEAD"]),
+    git(["status", "--porcelain", "--untracked-files=no"]),
+  ]);
+  if (head.failed) return "unknown";
+  return `${head.stdout}${changes.stdout === "" ? "" : "+"}`;
+}

@@ -1,0 +1,150 @@
+// Makes a bare clone ready, then runs the TypeScript program given to it with bun:
+//
+//   node setup.mjs [--no-machine] PROGRAM [ARGUMENT...]
+//
+// Plain JavaScript for any node from 18 on, because it runs before anything is installed. With --no-machine only the
+// npm packages are looked after, which needs neither root nor Debian.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const root = dirname(fileURLToPath(import.meta.url));
+
+/** The programs that pods need on the machine itself, and the Debian packages that bring them. */
+const machinePrograms = { iptables: "iptables", "iptables-restore": "iptables", ip: "iproute2", mount: "mount" };
+
+class SetupError extends Error {}
+
+async function main([first, ...rest]) {
+  const needsMachine = first !== "--no-machine";
+  const [program, ...args] = needsMachine ? [first, ...rest] : rest;
+  if (needsMachine) {
+    const refusal = refuse({
+      platform: process.platform,
+      uid: process.getuid?.() ?? -1,
+      osRelease: existsSync("/etc/os-release") ? readFileSync("/etc/os-release", "utf8") : "",
+      hasApt: onPath("apt-get") && onPath("dpkg"),
+    });
+    if (refusal !== undefined) throw new SetupError(refusal);
+  }
+  await installNpmPackages();
+  await installBun();
+  if (needsMachine) await installDebianPackages();
+  if (program !== undefined) await runProgram(program, args);
+}
+
+/**
+ * The sentence that says why this machine cannot run pods and what would help, or undefined if it can.
+ * @param {{ platform: string, uid: number, osRelease: string, hasApt: boolean }} machine
+ * @returns {string | undefined}
+ */
+export function refuse({ platform, uid, osRelease, hasApt }) {
+  const name = /^PRETTY_NAME="?([^"\n]*)/m.exec(osRelease)?.[1] ?? platform;
+  const withoutMachine = "`npm run check` and `npm run build` work here all the same";
+  if (platform !== "linux") return `pods need Linux, and this is ${name}; ${withoutMachine}`;
+  if (!/^ID="?debian"?$/m.test(osRelease) || !hasApt)
+    return `the set-up takes its container runtime from Debian's packages by apt-get and dpkg, and this is ${name}; ${withoutMachine}`;
+  if (uid !== 0)
+    return `running pods means mounts, bridges and cgroups, which only root may make: run this as root; ${withoutMachine}`;
+  return undefined;
+}
+
+/**
+ * The paths of package-lock.json that node_modules lacks or has in another version.
+ * @param {{ packages: Record<string, { version?: string, optional?: boolean, devOptional?: boolean }> }} lock
+ * @param {{ packages: Record<string, { version?: string }> } | undefined} installed node_modules/.package-lock.json
+ * @returns {string[]}
+ */
+export function missingPackages(lock, installed) {
+  return Object.entries(lock.packages)
+    .filter(([path, { optional }]) => path !== "" && optional !== true)
+    .filter(([path, { version }]) => installed?.packages[path]?.version !== version)
+    .map(([path]) => path);
+}
+
+/**
+ * Takes the addresses of servers out of what a program printed: which mirror a machine uses is nobody else's business.
+ * @param {string} text
+ */
+export function maskHosts(text) {
+  return text.replace(/\b(https?:\/\/)[^\s/'"]+/g, "$1…");
+}
+
+async function installNpmPackages() {
+  const read = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : undefined);
+  const missing = missingPackages(
+    read(join(root, "package-lock.json")),
+    read(join(root, "node_modules", ".package-lock.json")),
+  );
+  if (missing.length === 0) return;
+  await step(`npm packages: installing, ${missing.length} are missing`, "npm", ["ci", "--no-audit", "--no-fund"]);
+}
+
+/** bun's program comes by an install script, which npm may have been told not to run. */
+async function installBun() {
+  if (spawnSync(bunPath(), ["--version"]).status === 0) return;
+  await step("bun: fetching its program", process.execPath, [join(root, "node_modules", "bun", "install.js")]);
+  if (spawnSync(bunPath(), ["--version"]).status !== 0)
+    throw new SetupError("bun is installed and does not start: it needs an x86-64 or arm64 machine with glibc");
+}
+
+const bunPath = () => join(root, "node_modules", ".bin", "bun");
+
+async function installDebianPackages() {
+  const missing = Object.entries(machinePrograms).filter(([program]) => !onPath(program));
+  if (missing.length === 0) return;
+  const packages = [...new Set(missing.map(([, name]) => name))];
+  const lists = spawnSync("apt-cache", ["policy", ...packages], { encoding: "utf8" }).stdout;
+  const known = (lists.match(/Candidate: (?!\(none\))/g) ?? []).length;
+  if (known < packages.length) await step("Debian: updating the package lists", "apt-get", ["update", "-q"]);
+  const install = ["install", "-y", "-q", "--no-install-recommends", ...packages];
+  await step(`Debian: installing ${packages.join(", ")}`, "apt-get", install);
+}
+
+/** Runs one program of the set-up: a line before, its time after, and its output only if it fails. */
+async function step(title, command, args) {
+  const started = performance.now();
+  process.stdout.write(`${title} … `);
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+  const child = spawn(command, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (output += text));
+  const problem = await new Promise((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("close", (code, signal) =>
+      resolve(code === 0 ? undefined : `it ended with ${signal ?? `code ${code}`}`),
+    );
+  });
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  process.stdout.write(`${problem === undefined ? "done" : "failed"} in ${seconds} s\n`);
+  if (problem === undefined) return;
+  process.stderr.write(maskHosts(output.split("\n").slice(-20).join("\n")));
+  throw new SetupError(`${title}: \`${command} ${args[0]}\` did not work, ${problem}`);
+}
+
+function onPath(program) {
+  const folders = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin", "/sbin"];
+  return folders.some((folder) => existsSync(join(folder, program)));
+}
+
+/** Hands over to bun, passes on the signals that a terminal or a service manager sends, and ends as it ends. */
+async function runProgram(program, args) {
+  const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/sbin` };
+  const child = spawn(bunPath(), [join(root, program), ...args], { cwd: root, env, stdio: "inherit" });
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  process.exitCode = await new Promise((resolve) => {
+    child.once("error", () => resolve(1));
+    child.once("close", (code) => resolve(code ?? 1));
+  });
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  try {
+    await main(process.argv.slice(2));
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    process.stderr.write(`berth: ${error.message}\n`);
+    process.exitCode = 1;
+  }
+}

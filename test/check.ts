@@ -1,0 +1,37 @@
+import { mkdtemp, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Outcome, runSuite, type Suite } from "./suite.ts";
+import { findTests, quickTests, staticSuites, testSuite } from "./suites.ts";
+import { closingLine, outcomeLine } from "./tally.ts";
+
+/**
+ * The quick check: types, format, lint, unused code and every test that needs no machine. The static ones run side by
+ * side; the tests follow by themselves, so that their clocks are not disturbed. One line each as they end.
+ */
+export async function check(reports: string, say: (line: string) => void): Promise<readonly Outcome[]> {
+  const run = async (suite: Suite) => await announce(await runSuite(suite, reports), say);
+  const outcomes = await Promise.all(staticSuites().map(run));
+  return [...outcomes, await run(testSuite("unit and scenario tests", quickTests(findTests("."))))];
+}
+
+/** Says how a suite ended, and all that it printed if it failed. Returns it. */
+export async function announce(outcome: Outcome, say: (line: string) => void): Promise<Outcome> {
+  say(outcomeLine(outcome));
+  for (const title of outcome.skipped) say(`  skipped: ${title}`);
+  if (outcome.failed.length > 0) {
+    for (const title of outcome.failed.slice(0, 50)) say(`  failed: ${title}`);
+    const lines = (await readFile(outcome.log, "utf8").catch(() => "")).trimEnd().split("\n");
+    say([...lines.slice(0, 300), ...(lines.length > 300 ? ["…"] : []), `(all of it: ${outcome.log})`].join("\n"));
+  }
+  return outcome;
+}
+
+if (import.meta.main) {
+  process.chdir(join(import.meta.dirname, ".."));
+  const started = performance.now();
+  const reports = await mkdtemp(join(tmpdir(), "berth-check-"));
+  const outcomes = await check(reports, console.log);
+  console.log(`${closingLine(outcomes)} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  process.exitCode = outcomes.some((outcome) => outcome.failed.length > 0) ? 1 : 0;
+}

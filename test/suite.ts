@@ -1,0 +1,72 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { readJunit } from "./junit.ts";
+
+/** Something that can pass or fail: a program that says so by its exit code, or a set of test files. */
+export interface Suite {
+  readonly name: string;
+  readonly argv: readonly string[];
+  /** Whether it is a `bun test`, whose report is counted; otherwise it counts as one. */
+  readonly hasReport: boolean;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  /** Why it cannot run here; it counts as one skip then. */
+  readonly unavailable?: string | undefined;
+}
+
+export interface Outcome {
+  readonly name: string;
+  readonly durationMs: number;
+  readonly passed: number;
+  readonly failed: readonly string[];
+  readonly skipped: readonly string[];
+  /** The file with all that it printed. */
+  readonly log: string;
+}
+
+/** Runs one suite with its output in a file of `reports`, and counts. Never rejects for a suite that fails. */
+export async function runSuite(suite: Suite, reports: string): Promise<Outcome> {
+  const { name } = suite;
+  const fileName = name.replaceAll(/[^a-z0-9.]+/gi, "-");
+  const log = join(reports, `${fileName}.log`);
+  if (suite.unavailable !== undefined)
+    return { name, durationMs: 0, passed: 0, failed: [], skipped: [`${name}: ${suite.unavailable}`], log };
+  const started = performance.now();
+  const report = join(reports, `${fileName}.xml`);
+  const [program = "", ...args] = suite.argv;
+  const reporting = suite.hasReport ? ["--reporter=junit", `--reporter-outfile=${report}`] : [];
+  const result = await execa(program, [...args, ...reporting], {
+    all: true,
+    buffer: false,
+    stdin: "ignore",
+    stdout: { file: log },
+    stderr: { file: log },
+    reject: false,
+    timeout: suite.timeoutMs,
+    env: { NO_COLOR: "1", ...suite.env },
+  });
+  const durationMs = performance.now() - started;
+  const problem = result.timedOut ? `ran longer than ${suite.timeoutMs / 1000} s` : result.originalMessage;
+  const failure = result.failed ? (problem ?? `ended with ${result.signal ?? `code ${result.exitCode}`}`) : undefined;
+  if (!suite.hasReport) {
+    const failed = failure === undefined ? [] : [`${name} ${failure}`];
+    return { name, durationMs, passed: 1 - failed.length, failed, skipped: [], log };
+  }
+  const counts = readJunit(await readFile(report, "utf8").catch(() => ""));
+  const strays = strayFailures(await readFile(log, "utf8"), failure, counts.failed.length);
+  const empty = counts.passed + counts.failed.length + counts.skipped.length + strays.length === 0;
+  const failed = [...counts.failed, ...strays, ...(empty ? [`${name}: no test ran`] : [])];
+  return { name, durationMs, passed: counts.passed, failed, skipped: counts.skipped, log };
+}
+
+/**
+ * Failures that bun's report leaves out: a file that could not be loaded, a run that was killed. Each names what it can.
+ */
+export function strayFailures(output: string, failure: string | undefined, reported: number): readonly string[] {
+  const unloaded = [...output.matchAll(/^(?<file>\S+\.test\.ts):\n+# Unhandled error/gm)].map(
+    ({ groups }) => `${groups?.["file"]} could not be loaded`,
+  );
+  if (failure === undefined || unloaded.length + reported > 0) return unloaded;
+  return [`the run ${failure}`];
+}

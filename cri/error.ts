@@ -36,3 +36,8 @@ export class CriError extends Error {
     this.verb = verb;
   }
 }
+
+/** For the verbs that end something: it is a success when there is nothing to end. Any other error is thrown on. */
+export function absentIsFine(error: unknown): void {
+  if (!(error instanceof CriError && error.code === "NOT_FOUND")) throw error;
+}

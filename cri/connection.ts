@@ -1,0 +1,176 @@
+import {
+  Client,
+  type ClientOptions,
+  credentials,
+  InterceptingCall,
+  type Interceptor,
+  type ServiceError,
+} from "@grpc/grpc-js";
+import type { Clock } from "../host/clock.ts";
+import type { Log } from "../host/log.ts";
+import { CriError, statusCodes } from "./error.ts";
+import { type CallRecord, createCallMetrics, type VerbMetrics } from "./metrics.ts";
+import type { Verb } from "./verb.ts";
+
+const mebibyte = 1024 * 1024;
+
+/**
+ * gRPC servers written in Go end a connection whose idle pings come more often than every five minutes, unless they are
+ * told otherwise; containerd and CRI-O are not.
+ */
+const pingEveryMs = 310_000;
+
+const channelOptions: ClientOptions = {
+  "grpc.max_receive_message_length": 16 * mebibyte,
+  "grpc.max_send_message_length": 16 * mebibyte,
+  "grpc.initial_reconnect_backoff_ms": 100,
+  "grpc.min_reconnect_backoff_ms": 100,
+  "grpc.max_reconnect_backoff_ms": 1_000,
+  "grpc.keepalive_time_ms": pingEveryMs,
+  "grpc.keepalive_timeout_ms": 20_000,
+  "grpc.enable_channelz": 0,
+  "grpc.enable_retries": 0,
+  // A renewed client must not inherit the back-off of the one before.
+  "grpc.use_local_subchannel_pool": 1,
+};
+
+export interface CallLimits {
+  readonly signal?: AbortSignal | undefined;
+  /** Undefined: no limit. */
+  readonly deadlineMs: number | undefined;
+}
+
+/** One gRPC channel to one socket. All errors are `CriError`s. */
+export interface Connection {
+  readonly socketPath: string;
+  call<Request, Response>(verb: Verb<Request, Response>, request: Request, limits: CallLimits): Promise<Response>;
+  /** Hands over each message as it comes; resolves with the reason when the stream has ended. Never rejects. */
+  stream<Request, Message>(
+    verb: Verb<Request, Message>,
+    request: Request,
+    onMessage: (message: Message) => void,
+    signal: AbortSignal,
+  ): Promise<CriError>;
+  /** Connects anew and at once, for when the socket has come back: the channel itself may still be waiting. */
+  renew(): void;
+  metrics(): Readonly<Record<string, VerbMetrics>>;
+  close(): void;
+}
+
+export interface ConnectionOptions {
+  readonly socketPath: string;
+  readonly clock: Pick<Clock, "now">;
+  readonly log: Log;
+}
+
+/** Connects lazily: an absent socket shows as UNAVAILABLE with the first call. */
+export function createConnection({ socketPath, clock, log }: ConnectionOptions): Connection {
+  const metrics = createCallMetrics();
+  const observe = observing(clock, (call) => {
+    metrics.record(call);
+    log.debug({ ...call }, "runtime call");
+  });
+  const connect = () =>
+    new Client(`unix://${socketPath}`, credentials.createInsecure(), { ...channelOptions, interceptors: [observe] });
+  let client: Client | undefined = connect();
+  const open = (verb: string): Client => {
+    if (client === undefined) throw new CriError("CANCELLED", verb, "the connection is closed");
+    return client;
+  };
+
+  return {
+    socketPath,
+    call: async (verb, request, limits) => await call(open(verb.name), clock, verb, request, limits),
+    async stream(verb, request, onMessage, signal) {
+      if (client === undefined) return new CriError("CANCELLED", verb.name, "the connection is closed");
+      return await stream(client, verb, request, onMessage, signal);
+    },
+    renew() {
+      if (client === undefined) return;
+      client.close();
+      client = connect();
+    },
+    metrics: metrics.snapshot,
+    close() {
+      client?.close();
+      client = undefined;
+    },
+  };
+}
+
+/** An interceptor that reports how each call ended and how long it took. */
+function observing(clock: Pick<Clock, "now">, report: (call: CallRecord) => void): Interceptor {
+  return (options, nextCall) => {
+    const { path, responseStream } = options.method_definition;
+    const verb = path.slice(path.lastIndexOf("/") + 1);
+    const startedAt = clock.now();
+    return new InterceptingCall(nextCall(options), {
+      start(metadata, _listener, next) {
+        next(metadata, {
+          onReceiveStatus(status, forward) {
+            const durationMs = responseStream ? undefined : clock.now() - startedAt;
+            report({ verb, code: statusCodes[status.code] ?? "UNKNOWN", durationMs });
+            forward(status);
+          },
+        });
+      },
+    });
+  };
+}
+
+function call<Request, Response>(
+  client: Client,
+  clock: Pick<Clock, "now">,
+  verb: Verb<Request, Response>,
+  request: Request,
+  { signal, deadlineMs }: CallLimits,
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(cancelledBefore(verb.name));
+    const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : clock.now() + deadlineMs;
+    const sent = client.makeUnaryRequest(verb.path, verb.encode, verb.decode, request, { deadline }, settle);
+    signal?.addEventListener("abort", cancel, { once: true });
+
+    function cancel() {
+      sent.cancel();
+    }
+    function settle(error: ServiceError | null, response?: Response) {
+      signal?.removeEventListener("abort", cancel);
+      if (error !== null) reject(toCriError(verb.name, error));
+      else if (response === undefined) reject(new CriError("INTERNAL", verb.name, "the runtime sent no answer"));
+      else resolve(response);
+    }
+  });
+}
+
+function stream<Request, Message>(
+  client: Client,
+  verb: Verb<Request, Message>,
+  request: Request,
+  onMessage: (message: Message) => void,
+  signal: AbortSignal,
+): Promise<CriError> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(cancelledBefore(verb.name));
+    const messages = client.makeServerStreamRequest(verb.path, verb.encode, verb.decode, request);
+    messages.on("data", onMessage);
+    messages.on("error", (error: ServiceError) => end(toCriError(verb.name, error)));
+    messages.on("end", () => end(new CriError("UNAVAILABLE", verb.name, "the runtime ended the stream")));
+    signal.addEventListener("abort", cancel, { once: true });
+
+    function cancel() {
+      messages.cancel();
+    }
+    function end(error: CriError) {
+      signal.removeEventListener("abort", cancel);
+      resolve(error);
+    }
+  });
+}
+
+const cancelledBefore = (verb: string) => new CriError("CANCELLED", verb, "cancelled before it was sent");
+
+function toCriError(verb: string, cause: ServiceError): CriError {
+  const code = statusCodes[cause.code] ?? "UNKNOWN";
+  return new CriError(code === "OK" ? "UNKNOWN" : code, verb, cause.details, { cause });
+}

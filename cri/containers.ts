@@ -1,0 +1,92 @@
+import {
+  ContainerStatusRequest,
+  ContainerStatusResponse,
+  CreateContainerRequest,
+  CreateContainerResponse,
+  ListContainersRequest,
+  ListContainersResponse,
+  RemoveContainerRequest,
+  RemoveContainerResponse,
+  ReopenContainerLogRequest,
+  ReopenContainerLogResponse,
+  StartContainerRequest,
+  StartContainerResponse,
+  StopContainerRequest,
+  StopContainerResponse,
+  UpdateContainerResourcesRequest,
+  UpdateContainerResourcesResponse,
+} from "../proto/cri/gen/api.ts";
+import { podUidLabel } from "../proto/cri/labels.ts";
+import type { ContainerId } from "../proto/ids.ts";
+import type { Connection } from "./connection.ts";
+import { absentIsFine, CriError } from "./error.ts";
+import type { CallOptions, Runtime } from "./runtime.ts";
+import { runtimeVerb } from "./verb.ts";
+
+const verbs = {
+  create: runtimeVerb("CreateContainer", CreateContainerRequest, CreateContainerResponse),
+  start: runtimeVerb("StartContainer", StartContainerRequest, StartContainerResponse),
+  stop: runtimeVerb("StopContainer", StopContainerRequest, StopContainerResponse),
+  remove: runtimeVerb("RemoveContainer", RemoveContainerRequest, RemoveContainerResponse),
+  status: runtimeVerb("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse),
+  list: runtimeVerb("ListContainers", ListContainersRequest, ListContainersResponse),
+  updateResources: runtimeVerb(
+    "UpdateContainerResources",
+    UpdateContainerResourcesRequest,
+    UpdateContainerResourcesResponse,
+  ),
+  reopenLog: runtimeVerb("ReopenContainerLog", ReopenContainerLogRequest, ReopenContainerLogResponse),
+};
+
+type AgentVerbs =
+  | "createContainer"
+  | "startContainer"
+  | "stopContainer"
+  | "removeContainer"
+  | "containerStatus"
+  | "listContainers";
+
+export interface Containers extends Pick<Runtime, AgentVerbs> {
+  updateContainerResources(request: UpdateContainerResourcesRequest, options?: CallOptions): Promise<void>;
+  /** To be called after the log file was renamed. */
+  reopenContainerLog(id: ContainerId, options?: CallOptions): Promise<void>;
+}
+
+/** The verbs of containers. `requestTimeoutMs` is the deadline; StopContainer adds the grace period to it. */
+export function createContainers({ call }: Connection, requestTimeoutMs: number): Containers {
+  return {
+    async createContainer(podSandboxId, config, sandboxConfig, options) {
+      const request = { podSandboxId, config, sandboxConfig };
+      const { containerId } = await call(verbs.create, request, { deadlineMs: requestTimeoutMs, ...options });
+      return containerId as ContainerId;
+    },
+    async startContainer(containerId, options) {
+      await call(verbs.start, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
+    },
+    async stopContainer(containerId, timeoutSeconds, options) {
+      const request = { containerId, timeout: BigInt(Math.ceil(timeoutSeconds)) };
+      const limits = { deadlineMs: requestTimeoutMs + timeoutSeconds * 1000, ...options };
+      await call(verbs.stop, request, limits).catch(absentIsFine);
+    },
+    async removeContainer(containerId, options) {
+      await call(verbs.remove, { containerId }, { deadlineMs: requestTimeoutMs, ...options }).catch(absentIsFine);
+    },
+    async containerStatus(containerId, options) {
+      const request = { containerId, verbose: false };
+      const { status } = await call(verbs.status, request, { deadlineMs: requestTimeoutMs, ...options });
+      if (status === undefined) throw new CriError("INTERNAL", verbs.status.name, `no status for ${containerId}`);
+      return status;
+    },
+    async listContainers({ id = "", podSandboxId = "", podUid }, options) {
+      const labelSelector = podUid === undefined ? {} : { [podUidLabel]: podUid };
+      const request = { filter: { id, state: undefined, podSandboxId, labelSelector } };
+      return (await call(verbs.list, request, { deadlineMs: requestTimeoutMs, ...options })).containers;
+    },
+    async updateContainerResources(request, options) {
+      await call(verbs.updateResources, request, { deadlineMs: requestTimeoutMs, ...options });
+    },
+    async reopenContainerLog(containerId, options) {
+      await call(verbs.reopenLog, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
+    },
+  };
+}

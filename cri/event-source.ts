@@ -1,0 +1,123 @@
+import {
+  ContainerEventResponse,
+  ContainerEventType,
+  GetEventsRequest,
+  type VersionResponse,
+} from "../proto/cri/gen/api.ts";
+import {
+  ContainerCreate,
+  ContainerDelete,
+  Envelope,
+  SubscribeRequest,
+  TaskDelete,
+  TaskExit,
+  TaskStart,
+} from "../proto/cri/gen/containerd-events.ts";
+import type { PodUid, SandboxId } from "../proto/ids.ts";
+import type { Connection } from "./connection.ts";
+import type { CriError } from "./error.ts";
+import type { ContainerChange, EventSource, RuntimeEvent } from "./runtime.ts";
+import { runtimeVerb, type Verb, verbOf } from "./verb.ts";
+
+export type ContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
+
+/** A way to hear of container changes. */
+export interface EventStream {
+  readonly source: EventSource;
+  /** Resolves with the reason when the stream has ended; UNIMPLEMENTED where the runtime does not have it. */
+  follow(connection: Connection, tell: (event: ContainerEvent) => void, signal: AbortSignal): Promise<CriError>;
+}
+
+/** A message is undefined where it is no change of a container. */
+interface Heard {
+  readonly event: ContainerEvent | undefined;
+}
+
+// Reading is a part of decoding, so that garbage ends the stream with INTERNAL, however deep it sits.
+const getContainerEvents: Verb<GetEventsRequest, Heard> = {
+  ...runtimeVerb("GetContainerEvents", GetEventsRequest, ContainerEventResponse),
+  decode: (bytes) => ({ event: readCriEvent(ContainerEventResponse.decode(bytes)) }),
+};
+const subscribe: Verb<SubscribeRequest, Heard> = {
+  ...verbOf("containerd.services.events.v1.Events", "Subscribe", SubscribeRequest, Envelope),
+  decode: (bytes) => ({ event: readContainerdEvent(Envelope.decode(bytes)) }),
+};
+
+const criEvents = createEventStream("cri-events", getContainerEvents, {});
+
+/** Commands executed in containers are no changes, so their topics are left out. */
+const filters = [
+  `namespace==k8s.io,topic~="^/tasks/(start|exit|delete)$"`,
+  `namespace==k8s.io,topic~="^/containers/(create|delete)$"`,
+];
+
+const containerdEvents = createEventStream("containerd-events", subscribe, { filters });
+
+function createEventStream<Request>(source: EventSource, verb: Verb<Request, Heard>, request: Request): EventStream {
+  const follow: EventStream["follow"] = (connection, tell, signal) =>
+    connection.stream(verb, request, ({ event }) => event !== undefined && tell(event), signal);
+  return { source, follow };
+}
+
+/**
+ * The ways to try, best first. containerd 1.7 has GetContainerEvents, but hands each event to only one of its streams,
+ * the abandoned ones included, so that events are lost after every reconnect; 1.6 has none at all.
+ */
+export function eventStreamsOf({ runtimeName, runtimeVersion }: VersionResponse): readonly EventStream[] {
+  if (runtimeName === "containerd" && /^v?1\./.test(runtimeVersion)) return [containerdEvents, criEvents];
+  return [criEvents, containerdEvents];
+}
+
+const changes: Readonly<Record<number, ContainerChange>> = {
+  [ContainerEventType.CONTAINER_CREATED_EVENT]: "created",
+  [ContainerEventType.CONTAINER_STARTED_EVENT]: "started",
+  [ContainerEventType.CONTAINER_STOPPED_EVENT]: "stopped",
+  [ContainerEventType.CONTAINER_DELETED_EVENT]: "deleted",
+};
+
+/** The pod's status is missing when the sandbox is gone already, and then nothing but the container's id is known. */
+export function readCriEvent(event: ContainerEventResponse): ContainerEvent {
+  const { containerId, containerEventType, podSandboxStatus: sandbox } = event;
+  const change = changes[containerEventType] ?? "unknown";
+  if (sandbox === undefined) return { kind: "container", change, containerId, isSandbox: undefined };
+  const podSandboxId = sandbox.id as SandboxId;
+  const uid = sandbox.metadata?.uid ?? "";
+  return {
+    kind: "container",
+    change,
+    containerId,
+    podSandboxId,
+    isSandbox: containerId === podSandboxId,
+    ...(uid === "" ? {} : { podUid: uid as PodUid }),
+  };
+}
+
+/** Undefined for what is no change of a container, such as the end of a command executed in it. */
+export function readContainerdEvent({ event }: Envelope): ContainerEvent | undefined {
+  const bytes = event?.value ?? new Uint8Array();
+  const changed = (change: ContainerChange, containerId: string): ContainerEvent => ({
+    kind: "container",
+    change,
+    containerId,
+    isSandbox: undefined,
+  });
+  // containerd calls a type by its bare name; other writers of google.protobuf.Any put a host before it.
+  switch (event?.typeUrl.split("/").at(-1)) {
+    case "containerd.events.ContainerCreate":
+      return changed("created", ContainerCreate.decode(bytes).id);
+    case "containerd.events.ContainerDelete":
+      return changed("deleted", ContainerDelete.decode(bytes).id);
+    case "containerd.events.TaskStart":
+      return changed("started", TaskStart.decode(bytes).containerId);
+    case "containerd.events.TaskExit":
+      return stopped(TaskExit.decode(bytes));
+    case "containerd.events.TaskDelete":
+      return stopped(TaskDelete.decode(bytes));
+    default:
+      return undefined;
+  }
+
+  function stopped({ containerId, id }: TaskExit | TaskDelete) {
+    return id === "" || id === containerId ? changed("stopped", containerId) : undefined;
+  }
+}

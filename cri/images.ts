@@ -1,0 +1,63 @@
+import {
+  ImageFsInfoRequest,
+  ImageFsInfoResponse,
+  type ImageSpec,
+  ImageStatusRequest,
+  ImageStatusResponse,
+  ListImagesRequest,
+  ListImagesResponse,
+  PullImageRequest,
+  PullImageResponse,
+  RemoveImageRequest,
+  RemoveImageResponse,
+} from "../proto/cri/gen/api.ts";
+import type { ImageRef } from "../proto/ids.ts";
+import type { Connection } from "./connection.ts";
+import { absentIsFine } from "./error.ts";
+import type { CallOptions, Runtime } from "./runtime.ts";
+import { imageVerb } from "./verb.ts";
+
+const verbs = {
+  status: imageVerb("ImageStatus", ImageStatusRequest, ImageStatusResponse),
+  pull: imageVerb("PullImage", PullImageRequest, PullImageResponse),
+  list: imageVerb("ListImages", ListImagesRequest, ListImagesResponse),
+  remove: imageVerb("RemoveImage", RemoveImageRequest, RemoveImageResponse),
+  fsInfo: imageVerb("ImageFsInfo", ImageFsInfoRequest, ImageFsInfoResponse),
+};
+
+export interface Images extends Pick<Runtime, "imageStatus" | "pullImage" | "listImages" | "removeImage"> {
+  /** Where images and writable layers live, and how much they use. */
+  imageFsInfo(options?: CallOptions): Promise<ImageFsInfoResponse>;
+}
+
+const specOf = (image: string): ImageSpec => ({
+  image,
+  annotations: {},
+  userSpecifiedImage: image,
+  runtimeHandler: "",
+  imageRef: "",
+});
+
+/** The verbs of images. `requestTimeoutMs` is the deadline of all but PullImage. */
+export function createImages({ call }: Connection, requestTimeoutMs: number): Images {
+  return {
+    async imageStatus(image, options) {
+      const request = { image: specOf(image), verbose: false };
+      return (await call(verbs.status, request, { deadlineMs: requestTimeoutMs, ...options })).image;
+    },
+    async pullImage(image, auth, sandboxConfig, options) {
+      const request = { image: specOf(image), auth, sandboxConfig };
+      return (await call(verbs.pull, request, { deadlineMs: undefined, ...options })).imageRef as ImageRef;
+    },
+    async listImages(options) {
+      return (await call(verbs.list, { filter: undefined }, { deadlineMs: requestTimeoutMs, ...options })).images;
+    },
+    async removeImage(image, options) {
+      const request = { image: specOf(image) };
+      await call(verbs.remove, request, { deadlineMs: requestTimeoutMs, ...options }).catch(absentIsFine);
+    },
+    async imageFsInfo(options) {
+      return await call(verbs.fsInfo, {}, { deadlineMs: requestTimeoutMs, ...options });
+    },
+  };
+}

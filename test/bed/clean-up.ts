@@ -8,25 +8,27 @@ import { until } from "./until.ts";
 /**
  * Removes a bed: ends its processes, then unmounts, then deletes links, rules, cgroups and files, looks again, and does
  * not return before nothing is left. One way for a bed in use and for one whose owner was killed, so that the way which
- * matters most is used most. Throws with what is left if something stays for 20 s.
+ * matters most is used most. Returns what there was. Throws with what is left if something stays for 20 s.
  */
-export async function cleanUp(bed: BedRecord): Promise<void> {
-  let left: Leftovers | undefined;
+export async function cleanUp(bed: BedRecord): Promise<Leftovers> {
+  const first = await findLeftovers(bed);
+  let left = first;
   try {
     await until("an empty bed", 20_000, async () => {
-      left = await findLeftovers(bed);
       if (describeLeftovers(left).length === 0) return true;
       await removeOnce(bed, left);
+      left = await findLeftovers(bed);
       return false;
     });
   } catch (cause) {
-    const what = left === undefined ? "" : describeLeftovers(left).join("; ");
-    throw new Error(`cannot clean ${bed.stateDir}: ${what}`, { cause });
+    throw new Error(`cannot clean ${bed.stateDir}: ${describeLeftovers(left).join("; ")}`, { cause });
   }
   await dropEmptyPortmapChains();
-  const { home, cni, registryHosts } = bedPaths(bed.stateDir);
-  for (const folder of [home, cni, registryHosts]) await rm(folder, { recursive: true, force: true });
+  const { home, cni, registryHosts, registryConfig, registryStore } = bedPaths(bed.stateDir);
+  const ours = [home, cni, registryHosts, registryConfig, registryStore];
+  for (const path of ours) await rm(path, { recursive: true, force: true });
   await forget(bed);
+  return first;
 }
 
 /** Everything in one pass may fail for what was already going away: the next look says what is really left. */

@@ -7,8 +7,9 @@ import { execa } from "execa";
 import { cleanUp } from "./clean-up.ts";
 import { type ContainerdPlan, cniConflist, configFormat2, configFormat3 } from "./containerd-config.ts";
 import { pauseImage } from "./images.ts";
+import type { Leftovers } from "./leftovers.ts";
 import { unpackSuite } from "./packages.ts";
-import { type BedRecord, bedPaths, claim } from "./record.ts";
+import { type BedRecord, bedPaths, claim, findAbandoned } from "./record.ts";
 import { until } from "./until.ts";
 
 export type ContainerdVersion = "1.6" | "2.1";
@@ -41,8 +42,8 @@ export interface Containerd {
   kill9(): Promise<void>;
   /** Starts it again after {@link kill9}, or ends it with SIGTERM and starts it; pods go on. */
   restart(): Promise<void>;
-  /** Ends containerd and all its pods and removes every trace but the log. */
-  stop(): Promise<void>;
+  /** Ends containerd and all its pods and removes every trace but the log. Returns what was there to remove. */
+  stop(): Promise<Leftovers>;
 }
 
 /**
@@ -51,11 +52,15 @@ export interface Containerd {
  */
 export async function startContainerd({ version = "1.6", stateDir, say }: ContainerdOptions): Promise<Containerd> {
   const programs = await findPrograms(version, say);
-  const { record, abandoned } = await claim(stateDir);
+  const abandoned = await findAbandoned(stateDir);
   if (abandoned !== undefined) await cleanUp(abandoned);
+  const record = await claim(stateDir);
   const paths = bedPaths(record.stateDir);
   await writeConfiguration(record, version, programs);
-  let child = await launch(paths, programs);
+  let child = await launch(paths, programs).catch(async (error: unknown) => {
+    await cleanUp(record);
+    throw error;
+  });
 
   const end = async (signal: NodeJS.Signals) => {
     child.kill(signal);
@@ -84,7 +89,7 @@ export async function startContainerd({ version = "1.6", stateDir, say }: Contai
     },
     async stop() {
       await end("SIGTERM");
-      await cleanUp(record);
+      return await cleanUp(record);
     },
   };
 }

@@ -16,7 +16,8 @@ export const webPage = "Hello from a pod that Berth runs.\n";
 /**
  * Builds the three images of the test bed from what Debian's packages busybox-static and catatonit brought:
  * a pause image (catatonit in pause mode reaps orphans and exits at once on SIGTERM), a busybox with a link for each of
- * its applets, and the same with a web page and `httpd` as its command.
+ * its applets, and the same with a web page and `httpd` as its command. Whatever runs under `catatonit --` ends at once
+ * on SIGTERM: the kernel ignores a signal to the first process of a container that has no handler for it.
  */
 export async function buildTestImages(): Promise<readonly BuiltImage[]> {
   const { root } = await unpackSuite("bookworm");
@@ -35,7 +36,7 @@ export function recipes(
   catatonit: Uint8Array,
   applets: readonly string[],
 ): readonly ImageRecipe[] {
-  const layer = busyboxLayer(busybox, applets);
+  const layer = [...busyboxLayer(busybox, applets), init("bin/catatonit", catatonit)];
   const page: readonly TarEntry[] = [
     { path: "www", kind: "folder" },
     { path: "www/index.html", kind: "file", bytes: new TextEncoder().encode(webPage) },
@@ -43,11 +44,17 @@ export function recipes(
   return [
     {
       name: pauseImage,
-      layers: [[{ path: "catatonit", kind: "file", bytes: catatonit, mode: 0o755 }]],
+      layers: [[init("catatonit", catatonit)]],
       entrypoint: ["/catatonit", "-P"],
     },
     { name: busyboxImage, layers: [layer], command: ["sh"] },
-    { name: webImage, layers: [layer, page], command: ["httpd", "-f", "-p", "8080", "-h", "/www"], workingDir: "/www" },
+    {
+      name: webImage,
+      layers: [layer, page],
+      entrypoint: ["catatonit", "--"],
+      command: ["httpd", "-f", "-p", "8080", "-h", "/www"],
+      workingDir: "/www",
+    },
   ];
 }
 
@@ -65,6 +72,13 @@ export async function importImages(
     await rm(folder, { recursive: true });
   }
 }
+
+const init = (path: string, catatonit: Uint8Array): TarEntry => ({
+  path,
+  kind: "file",
+  bytes: catatonit,
+  mode: 0o755,
+});
 
 function busyboxLayer(busybox: Uint8Array, applets: readonly string[]): readonly TarEntry[] {
   const folders = ["bin", "dev", "etc", "home", "proc", "root", "run", "sys", "usr", "var"];

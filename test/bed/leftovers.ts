@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { execa } from "execa";
 import { listProcesses, type RunningProcess, withDescendants } from "./processes.ts";
@@ -19,27 +19,22 @@ const cniResults = "/var/lib/cni/results";
 
 /** Finds all of `bed`, and nothing of anybody else: by the paths of its state folder and the name of its network. */
 export async function findLeftovers(bed: BedRecord): Promise<Leftovers> {
-  const [processes, mounts, links, rules, bundles, results] = await Promise.all([
+  const [processes, mounts, links, rules, bundles, results, logLinks] = await Promise.all([
     findProcesses(bed),
     findMounts(bed),
     findLinks(bed),
     findRules(bed),
     readBundles(bed),
     readdir(cniResults).catch(() => []),
+    findLogLinks(bed),
   ]);
   const shims = await existing(bundles.flatMap(({ shimSocket }) => (shimSocket === undefined ? [] : [shimSocket])));
   // containerd adds the loopback to each sandbox as a network of its own, the same for every containerd.
   const names = [bed.network, ...bundles.map(({ id }) => `cni-loopback-${id}`)];
   const cached = results.filter((file) => names.some((name) => file.startsWith(`${name}-`)));
   const cgroups = await findCgroups(bundles.map(({ cgroup }) => cgroup));
-  return {
-    processes,
-    mounts,
-    links,
-    rules,
-    cgroups,
-    files: [...shims, ...cached.map((file) => join(cniResults, file))],
-  };
+  const files = [...shims, ...cached.map((file) => join(cniResults, file)), ...logLinks];
+  return { processes, mounts, links, rules, cgroups, files };
 }
 
 /** One sentence for each kind of thing that is left; none if nothing is. */
@@ -50,10 +45,11 @@ export function describeLeftovers(left: Leftovers): readonly string[] {
 }
 
 async function findProcesses(bed: BedRecord): Promise<readonly number[]> {
-  const { socket, config, root } = bedPaths(bed.stateDir);
+  const { socket, config, agentConfig, registryConfig, root } = bedPaths(bed.stateDir);
   const all = await listProcesses();
   const isOurs = ({ argv }: RunningProcess) =>
-    argv.includes(config) || (basename(argv[0] ?? "").startsWith("containerd-shim") && argv.includes(socket));
+    [config, agentConfig, registryConfig].some((path) => argv.includes(path)) ||
+    (basename(argv[0] ?? "").startsWith("containerd-shim") && argv.includes(socket));
   const family = withDescendants(
     all,
     all.filter(isOurs).map(({ pid }) => pid),
@@ -131,6 +127,14 @@ async function findCgroups(paths: readonly string[]): Promise<readonly string[]>
     .filter((line) => / - cgroup2? /.test(line))
     .map((line) => line.split(" ")[4] ?? "");
   return await existing(hierarchies.flatMap((hierarchy) => paths.map((path) => join(hierarchy, path))));
+}
+
+/** The links that an agent makes for log collectors, where they point into the state folder. */
+async function findLogLinks(bed: BedRecord): Promise<readonly string[]> {
+  const folder = "/var/log/containers";
+  const links = (await readdir(folder).catch(() => [])).map((name) => join(folder, name));
+  const targets = await Promise.all(links.map((link) => readlink(link).catch(() => "")));
+  return links.filter((_, at) => targets[at]?.startsWith(`${bed.stateDir}/`));
 }
 
 async function existing(paths: readonly string[]): Promise<readonly string[]> {

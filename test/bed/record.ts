@@ -33,29 +33,39 @@ export function bedPaths(stateDir: string) {
     cniConfDir: join(stateDir, "cni", "net.d"),
     cniLeases: join(stateDir, "cni", "leases"),
     registryHosts: join(stateDir, "registry-hosts"),
+    registryConfig: join(stateDir, "registry.yml"),
+    registryStore: join(stateDir, "registry"),
+    agentConfig: join(stateDir, "kubelet.yaml"),
+    agentRoot: join(stateDir, "kubelet"),
+    agentLog: join(stateDir, "berth.log"),
+    podLogs: join(stateDir, "pod-logs"),
+    manifests: join(stateDir, "manifests"),
   };
 }
 
 /**
- * Claims a state folder for this process and picks its bridge and subnet. Throws if a living process holds the folder;
- * returns the record of a dead owner as `abandoned`, to be cleaned before use.
+ * The record that a dead owner left of this state folder, to be cleaned before the folder is used again; undefined if
+ * there is none. Throws if a living process holds the folder.
  */
-export async function claim(
-  folder: string,
-): Promise<{ readonly record: BedRecord; readonly abandoned: BedRecord | undefined }> {
+export async function findAbandoned(folder: string): Promise<BedRecord | undefined> {
+  const stateDir = resolve(folder);
+  const record = (await listRecords()).find((other) => other.stateDir === stateDir);
+  if (record !== undefined && (await ownerLives(record)))
+    throw new Error(`${stateDir} is in use by process ${record.owner.pid}; choose another state folder`);
+  return record;
+}
+
+/** Claims a state folder for this process and picks its bridge and subnet. Throws if it is claimed already. */
+export async function claim(folder: string): Promise<BedRecord> {
   const stateDir = resolve(folder);
   const id = createHash("sha256").update(stateDir).digest("hex").slice(0, 8);
-  const others = await listRecords();
-  const abandoned = others.find((other) => other.id === id);
-  if (abandoned !== undefined && (await ownerLives(abandoned)))
-    throw new Error(`${stateDir} is in use by process ${abandoned.owner.pid}; choose another state folder`);
-  const taken = new Set(others.filter((other) => other.id !== id).map((other) => other.subnet));
+  const subnet = pickSubnet(id, new Set((await listRecords()).map((other) => other.subnet)));
   const owner = { pid: process.pid, start: (await processStart(process.pid)) ?? "" };
   const name = `berth-${id}`;
-  const record = { id, stateDir, bridge: name, network: name, subnet: pickSubnet(id, taken), owner };
+  const record = { id, stateDir, bridge: name, network: name, subnet, owner };
   await mkdir(recordsFolder, { recursive: true, mode: 0o700 });
-  await writeFile(join(recordsFolder, `${id}.json`), JSON.stringify(record));
-  return { record, abandoned };
+  await writeFile(join(recordsFolder, `${id}.json`), JSON.stringify(record), { flag: "wx" });
+  return record;
 }
 
 /** A /24 below 10.192.0.0/10 that follows from the bed's id, or the next one after it that nobody else took. */

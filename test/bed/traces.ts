@@ -18,8 +18,8 @@ export async function traces(): Promise<readonly string[]> {
     list("/run/containerd/s"),
     list("/var/lib/cni/results"),
     list("/run/berth-bed"),
-    list("/sys/fs/cgroup/memory/k8s.io"),
-    list("/sys/fs/cgroup/k8s.io"),
+    list("/sys/fs/cgroup/memory/k8s.io").then(containerIds),
+    list("/sys/fs/cgroup/k8s.io").then(containerIds),
   ]);
   const ifnames = (JSON.parse(links.stdout) as readonly { readonly ifname: string }[]).map(({ ifname }) => ifname);
   const containers = processes.filter(({ argv }) => /containerd|catatonit|httpd/.test(argv[0] ?? ""));
@@ -31,3 +31,6 @@ export async function traces(): Promise<readonly string[]> {
     ...folders.flat().map((name) => `file ${name}`),
   ].toSorted();
 }
+
+/** A cgroup's folder also holds the files of its controllers. */
+const containerIds = (names: readonly string[]) => names.filter((name) => /^[0-9a-f]{64}$/.test(name));

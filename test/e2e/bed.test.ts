@@ -34,6 +34,18 @@ const page = async (url: string) =>
     ),
   );
 
+/** Starts a bed with a pod in another process, and kills that process once the pod runs. */
+async function abandonBed(version: ContainerdVersion): Promise<void> {
+  const harness = fileURLToPath(new URL("../bed/abandon.ts", import.meta.url));
+  const child = execa(process.execPath, [harness, folder, version], { stdin: "pipe", reject: false });
+  await new Promise<void>((ready, failed) => {
+    child.stdout.once("data", () => ready());
+    child.then((result) => failed(new Error(`the harness ended: ${result.stderr}`)), failed);
+  });
+  child.kill("SIGKILL");
+  await child;
+}
+
 describe.each(versions)("containerd %s", (version) => {
   test("runs a pod that answers by its own address and by the host's port, outlives a kill -9, and leaves nothing", async () => {
     const containerd = await startContainerd({ version, stateDir: folder });
@@ -62,15 +74,20 @@ describe.each(versions)("containerd %s", (version) => {
     expect(await traces()).toEqual(before);
   }, 60_000);
 
+  test("clears away what a killed owner left in the same folder before it starts there", async () => {
+    await abandonBed(version);
+    const containerd = await startContainerd({ version, stateDir: folder });
+    try {
+      expect(await containerd.ctr(["-n", "k8s.io", "tasks", "ls", "-q"])).toBe("");
+      expect((await listRecords()).map((record) => record.stateDir)).toContain(folder);
+    } finally {
+      await containerd.stop();
+    }
+    expect(await traces()).toEqual(before);
+  }, 60_000);
+
   test("is removed by the reset when whoever started it was killed", async () => {
-    const harness = fileURLToPath(new URL("../bed/abandon.ts", import.meta.url));
-    const child = execa(process.execPath, [harness, folder, version], { stdin: "pipe", reject: false });
-    await new Promise<void>((ready, failed) => {
-      child.stdout.once("data", () => ready());
-      child.then((result) => failed(new Error(`the harness ended: ${result.stderr}`)), failed);
-    });
-    child.kill("SIGKILL");
-    await child;
+    await abandonBed(version);
     const bed = (await listRecords()).find((record) => record.stateDir === folder)!;
     expect(describeLeftovers(await findLeftovers(bed)).length).toBe(6);
 

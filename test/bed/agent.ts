@@ -1,0 +1,96 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import type { PodRow } from "./pod-table.ts";
+import { bedPaths } from "./record.ts";
+
+export interface AgentOptions {
+  /** The compiled program, `dist/berth`. */
+  readonly binary: string;
+  readonly stateDir: string;
+  /** The container runtime's socket with its scheme. */
+  readonly endpoint: string;
+  /** Fields of KubeletConfiguration on top of those the test bed needs. */
+  readonly configuration?: Readonly<Record<string, unknown>>;
+}
+
+/** An agent without an API server that runs the manifests of its folder. */
+export interface Agent {
+  readonly pid: number;
+  /** The folder of manifests it watches. */
+  readonly manifests: string;
+  readonly logFile: string;
+  /** The command that shows its pods, ready for more options. */
+  readonly podsArgv: readonly string[];
+  pods(): Promise<readonly PodRow[]>;
+  readonly isRunning: boolean;
+  kill9(): Promise<void>;
+  /** Ends the agent; its pods go on. */
+  stop(): Promise<void>;
+}
+
+/** Starts the compiled agent below `stateDir`, with its output in a file. Returns at once: ask for its pods to see it up. */
+export async function startAgent({ binary, stateDir, endpoint, configuration }: AgentOptions): Promise<Agent> {
+  const paths = bedPaths(stateDir);
+  for (const folder of [paths.manifests, paths.agentRoot, paths.podLogs]) await mkdir(folder, { recursive: true });
+  await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, configuration));
+  const log = openSync(paths.agentLog, "a");
+  const argv = ["run", "--config", paths.agentConfig, "--root-dir", paths.agentRoot, "--hostname-override", "berth"];
+  const child = spawn(binary, argv, { detached: true, stdio: ["ignore", log, log] });
+  closeSync(log);
+  const podsArgv = [binary, "pods", "--root-dir", paths.agentRoot];
+  return {
+    pid: child.pid ?? 0,
+    manifests: paths.manifests,
+    logFile: paths.agentLog,
+    podsArgv,
+    get isRunning() {
+      return isRunning(child);
+    },
+    async pods() {
+      const { stdout } = await execa(binary, [...podsArgv.slice(1), "-o", "json"]);
+      return (JSON.parse(stdout) as { readonly pods: readonly PodRow[] }).pods;
+    },
+    kill9: () => end(child, "SIGKILL"),
+    stop: () => end(child, "SIGTERM"),
+  };
+}
+
+/**
+ * The configuration of an agent in a test bed, as JSON, which is YAML. A sandboxed machine has no cgroup v2 controllers
+ * to give, so the agent writes no cgroups.
+ */
+export function kubeletConfiguration(
+  places: { readonly manifests: string; readonly podLogs: string; readonly endpoint: string },
+  more: Readonly<Record<string, unknown>> = {},
+): string {
+  const configuration = {
+    apiVersion: "kubelet.config.k8s.io/v1beta1",
+    kind: "KubeletConfiguration",
+    staticPodPath: places.manifests,
+    containerRuntimeEndpoint: places.endpoint,
+    podLogsDir: places.podLogs,
+    cgroupsPerQOS: false,
+    enforceNodeAllocatable: [],
+    failCgroupV1: false,
+    failSwapOn: false,
+    ...more,
+  };
+  return `${JSON.stringify(configuration, null, 2)}\n`;
+}
+
+/** Where the program is that `npm run build` makes. */
+export const builtBinary = join(import.meta.dirname, "..", "..", "dist", "berth");
+
+const isRunning = (child: ChildProcess) => child.exitCode === null && child.signalCode === null;
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (!isRunning(child)) return;
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  child.kill(signal);
+  const giveUp = setTimeout(() => child.kill("SIGKILL"), 10_000);
+  await exited;
+  clearTimeout(giveUp);
+}

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ApiDocument } from "./generator/document.ts";
+import { renderShape } from "./generator/shape.ts";
 import { renderTypes } from "./generator/types.ts";
 import document from "./openapi.json" with { type: "json" };
 
@@ -8,6 +9,7 @@ import document from "./openapi.json" with { type: "json" };
 export function generateKubernetes(folder: string): void {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "types.ts"), renderTypes(document as ApiDocument));
+  writeFileSync(join(folder, "pod-shape.ts"), renderShape(document as ApiDocument));
 }
 
 if (import.meta.main) generateKubernetes(process.argv[2] ?? join(import.meta.dir, "gen"));

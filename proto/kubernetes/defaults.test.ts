@@ -1,0 +1,25 @@
+import { expect, test } from "bun:test";
+import golden from "../../test/golden/pod-defaults.json" with { type: "json" };
+import { defaultPod } from "./defaults.ts";
+import type { Pod, PodSpec } from "./gen/types.ts";
+
+const rows = golden as unknown as readonly { readonly name: string; readonly pod: Pod; readonly spec: PodSpec }[];
+
+for (const { name, pod, spec } of rows)
+  test(`${name}: as the API server fills it in`, () => {
+    expect(defaultPod(pod).spec as unknown).toEqual(spec);
+  });
+
+test("the pod that is given stays as it is", () => {
+  const pod: Pod = {
+    metadata: { name: "web" },
+    spec: { containers: [{ name: "main", ports: [{ containerPort: 80 }] }] },
+  };
+  const before = structuredClone(pod);
+  defaultPod(pod);
+  expect(pod).toEqual(before);
+});
+
+test("what has its defaults already stays as it is", () => {
+  for (const { pod } of rows) expect(defaultPod(defaultPod(pod))).toEqual(defaultPod(pod));
+});

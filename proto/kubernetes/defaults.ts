@@ -1,0 +1,38 @@
+import { defaultContainer } from "./default-containers.ts";
+import { defaultPodResources, defaultResourceList } from "./default-resources.ts";
+import { defaultVolume } from "./default-volumes.ts";
+import type { Pod, PodSpec } from "./gen/types.ts";
+
+/**
+ * A pod that no API server has seen, with the values an API server would have filled in, so that every pod has them
+ * wherever it comes from. The pod's shape has been checked (checkPodShape); throws QuantityError when its quantities have
+ * not. As in the API, an empty text and a zero stand for "not given" where they mean nothing. Rule: SetDefaults_Pod.
+ */
+export function defaultPod(pod: Pod): Pod {
+  return { ...pod, spec: defaultPodSpec(pod.spec) };
+}
+
+function defaultPodSpec(spec: PodSpec): PodSpec {
+  const usesHostNetwork = spec.hostNetwork === true;
+  const serviceAccount = spec.serviceAccountName || spec.serviceAccount;
+  const filled: PodSpec = {
+    ...spec,
+    containers: spec.containers.map((container) => defaultContainer(container, usesHostNetwork)),
+    dnsPolicy: spec.dnsPolicy || "ClusterFirst",
+    enableServiceLinks: spec.enableServiceLinks ?? true,
+    restartPolicy: spec.restartPolicy || "Always",
+    schedulerName: spec.schedulerName || "default-scheduler",
+    securityContext: spec.securityContext ?? {},
+    terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds ?? 30,
+    ...(serviceAccount && { serviceAccount, serviceAccountName: serviceAccount }),
+    ...(spec.ephemeralContainers && {
+      ephemeralContainers: spec.ephemeralContainers.map((container) => defaultContainer(container, false)),
+    }),
+    ...(spec.initContainers && {
+      initContainers: spec.initContainers.map((container) => defaultContainer(container, usesHostNetwork)),
+    }),
+    ...(spec.overhead && { overhead: defaultResourceList(spec.overhead) }),
+    ...(spec.volumes && { volumes: spec.volumes.map(defaultVolume) }),
+  };
+  return spec.resources ? { ...filled, resources: defaultPodResources(spec.resources, filled) } : filled;
+}

@@ -1,0 +1,1 @@
+export const badPods: Readonly<Record<string, unknown>> = {};

@@ -1,0 +1,109 @@
+import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+
+/**
+ * Everything the agent can do to the node for one pod. Data only: `act/` carries it out with one outside call each, so that
+ * every state between two calls can be observed and decided upon.
+ */
+export type Action =
+  | { readonly kind: "prepareVolumes" }
+  | { readonly kind: "pullImage"; readonly image: string; readonly why: string }
+  | { readonly kind: "runSandbox"; readonly attempt: number; readonly why: string }
+  | {
+      readonly kind: "createContainer";
+      readonly name: string;
+      readonly attempt: number;
+      readonly sandboxId: SandboxId;
+      readonly sandboxAttempt: number;
+      readonly podIPs: readonly string[];
+      readonly imageRef: string;
+      /** Written to the container, so that the back-off survives the agent. */
+      readonly crashes: number;
+      readonly why: string;
+    }
+  | { readonly kind: "startContainer"; readonly name: string; readonly id: ContainerId; readonly attempt: number }
+  | {
+      readonly kind: "stopContainer";
+      readonly name: string;
+      readonly id: ContainerId;
+      readonly gracePeriodSeconds: number;
+      readonly why: string;
+    }
+  | { readonly kind: "removeContainer"; readonly name: string; readonly id: ContainerId; readonly why: string }
+  | { readonly kind: "stopSandbox"; readonly id: SandboxId; readonly why: string }
+  | { readonly kind: "removeSandbox"; readonly id: SandboxId; readonly why: string }
+  | { readonly kind: "removePodFiles"; readonly why: string };
+
+export type ActionKind = Action["kind"];
+
+/** One English sentence per action: the log line, the basis of the Event, and what tests expect. */
+export function describe(action: Action): string {
+  switch (action.kind) {
+    case "prepareVolumes":
+      return "prepare volumes";
+    case "pullImage":
+      return `pull image ${action.image}: ${action.why}`;
+    case "runSandbox":
+      return `run sandbox (attempt ${action.attempt}): ${action.why}`;
+    case "createContainer":
+      return `create container ${action.name} (attempt ${action.attempt}): ${action.why}`;
+    case "startContainer":
+      return `start container ${action.name} (attempt ${action.attempt})`;
+    case "stopContainer":
+      return `stop container ${action.name} within ${action.gracePeriodSeconds}s: ${action.why}`;
+    case "removeContainer":
+      return `remove container ${action.name}: ${action.why}`;
+    case "stopSandbox":
+      return `stop sandbox: ${action.why}`;
+    case "removeSandbox":
+      return `remove sandbox: ${action.why}`;
+    case "removePodFiles":
+      return `remove the pod's files: ${action.why}`;
+  }
+}
+
+/**
+ * What an action is about. Failures are counted per subject, so that a second try after a failure is known as such, and
+ * success at a subject forgives its failures.
+ */
+export function subjectOf(action: Action): string {
+  switch (action.kind) {
+    case "prepareVolumes":
+      return "volumes";
+    case "pullImage":
+      return `image ${action.image}`;
+    case "runSandbox":
+      return "sandbox";
+    case "createContainer":
+    case "startContainer":
+      return `container ${action.name}`;
+    case "stopContainer":
+    case "removeContainer":
+      return `end of container ${action.id}`;
+    case "stopSandbox":
+    case "removeSandbox":
+      return `end of sandbox ${action.id}`;
+    case "removePodFiles":
+      return "files";
+  }
+}
+
+/** How the loop rations an action: starts are bounded, endings have room of their own, pulls run beside the pod's turns. */
+export type ActionLane = "start" | "end" | "background";
+
+export function laneOf(action: Action): ActionLane {
+  switch (action.kind) {
+    case "prepareVolumes":
+    case "runSandbox":
+    case "createContainer":
+    case "startContainer":
+      return "start";
+    case "pullImage":
+      return "background";
+    case "stopContainer":
+    case "removeContainer":
+    case "stopSandbox":
+    case "removeSandbox":
+    case "removePodFiles":
+      return "end";
+  }
+}

@@ -1,0 +1,79 @@
+import type { ContainerStatus, PodCondition, PodPhase } from "../../proto/kubernetes/gen/types.ts";
+import { formatTime } from "../../proto/kubernetes/time.ts";
+import type { PodMemory } from "./memory.ts";
+import { sandboxNeed } from "./sandbox.ts";
+import type { StatusScene } from "./status-scene.ts";
+
+type OwnCondition = "PodReadyToStartContainers" | "Initialized" | "Ready" | "ContainersReady" | "PodScheduled";
+
+interface Verdict {
+  readonly type: OwnCondition;
+  readonly status: "True" | "False";
+  readonly reason?: string;
+  readonly message?: string;
+  /** Since when, as far as the node can tell: used only where nobody remembers a transition. */
+  readonly sinceAtLeast: number;
+}
+
+/** The five conditions of a pod without readiness gates, in the kubelet's order, each with the time of its last change. */
+export function podConditions(
+  scene: StatusScene,
+  phase: PodPhase,
+  statuses: readonly ContainerStatus[],
+): { readonly list: readonly PodCondition[]; readonly conditions: PodMemory["conditions"] } {
+  const { desired, memory, now } = scene;
+  const accepted = desired.acceptedAt;
+  const isDone = phase === "Succeeded" || phase === "Failed";
+  const ready = containersReady(scene, phase, statuses);
+  const verdicts: readonly Verdict[] = [
+    networkReady(scene, isDone),
+    {
+      type: "Initialized",
+      status: "True",
+      ...(phase === "Succeeded" ? { reason: "PodCompleted" } : {}),
+      sinceAtLeast: accepted,
+    },
+    { type: "Ready", ...ready },
+    { type: "ContainersReady", ...ready },
+    { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
+  ];
+  const conditions = new Map(memory.conditions);
+  const list = verdicts.map(({ type, status, reason, message, sinceAtLeast }) => {
+    const known = memory.conditions.get(type);
+    const since = known === undefined ? sinceAtLeast : known.status === status ? known.since : now;
+    conditions.set(type, { status, since });
+    return {
+      type,
+      status,
+      ...(reason === undefined ? {} : { reason }),
+      ...(message === undefined ? {} : { message }),
+      lastTransitionTime: formatTime(since),
+    };
+  });
+  return { list, conditions };
+}
+
+function networkReady({ desired, observed }: StatusScene, isDone: boolean): Verdict {
+  const need = sandboxNeed(desired.pod, observed);
+  const type = "PodReadyToStartContainers";
+  if (need.kind === "ready" && !isDone) return { type, status: "True", sinceAtLeast: need.sandbox.createdAt };
+  return { type, status: "False", sinceAtLeast: desired.acceptedAt };
+}
+
+function containersReady(
+  { desired, observed }: StatusScene,
+  phase: PodPhase,
+  statuses: readonly ContainerStatus[],
+): Omit<Verdict, "type"> {
+  const ends = observed.containers.map((c) => (c.state === "exited" ? c.finishedAt : 0));
+  const sinceEnd = Math.max(desired.acceptedAt, ...ends);
+  if (phase === "Succeeded") return { status: "False", reason: "PodCompleted", sinceAtLeast: sinceEnd };
+  if (phase === "Failed") return { status: "False", reason: "PodFailed", sinceAtLeast: sinceEnd };
+  const unready = statuses.filter(({ ready }) => !ready).map(({ name }) => name);
+  if (unready.length === 0) {
+    const starts = observed.containers.map((c) => (c.state === "running" ? c.startedAt : 0));
+    return { status: "True", sinceAtLeast: Math.max(desired.acceptedAt, ...starts) };
+  }
+  const message = `containers with unready status: [${unready.join(" ")}]`;
+  return { status: "False", reason: "ContainersNotReady", message, sinceAtLeast: sinceEnd };
+}

@@ -1,0 +1,157 @@
+import type {
+  Container,
+  ContainerState,
+  ContainerStateTerminated,
+  ContainerStatus,
+  VolumeMountStatus,
+} from "../../proto/kubernetes/gen/types.ts";
+import { formatTime } from "../../proto/kubernetes/time.ts";
+import { imageNeed, imageOf } from "./image.ts";
+import { type Failure, pullNewsUntil } from "./memory.ts";
+import { type ExitedContainer, newestOf, type ObservedContainer, type ObservedPod } from "./observed.ts";
+import { restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
+import type { StatusScene } from "./status-scene.ts";
+
+/** One entry of `status.containerStatuses`, as the API documents it. */
+export function containerStatus(scene: StatusScene, container: Container): ContainerStatus {
+  const { observed, memory, settings } = scene;
+  const newest = newestOf(observed, container.name);
+  const state = stateOf(scene, container, newest);
+  const last = lastTermination(observed, container.name, newest, state);
+  const isRunning = newest?.state === "running";
+  const { requests } = container.resources ?? {};
+  return {
+    name: container.name,
+    state,
+    ...(last === undefined ? {} : { lastState: { terminated: last } }),
+    // Without probes a container is ready and started while it runs.
+    ready: isRunning,
+    started: isRunning,
+    restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
+    image: newest?.image || imageOf(container),
+    imageID: newest?.imageRef ?? "",
+    ...(newest === undefined ? {} : { containerID: `${settings.runtimeName}://${newest.id}` }),
+    ...(requests === undefined ? {} : { allocatedResources: requests }),
+    ...(container.resources === undefined ? {} : { resources: container.resources }),
+    ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
+  };
+}
+
+function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volumeMounts"]>[number]): VolumeMountStatus {
+  return { name, mountPath, ...(readOnly === true ? { readOnly, recursiveReadOnly: "Disabled" } : {}) };
+}
+
+function stateOf(scene: StatusScene, container: Container, newest: ObservedContainer | undefined): ContainerState {
+  const { stage } = scene;
+  if (newest?.state === "running") return { running: { startedAt: formatTime(newest.startedAt) } };
+  if (newest?.state === "exited") {
+    const waiting = stage === "syncing" ? waitingAfterExit(scene, container, newest) : undefined;
+    return waiting ?? { terminated: terminated(scene, newest) };
+  }
+  if (stage === "terminated" || stage === "finished")
+    return {
+      terminated: {
+        exitCode: 137,
+        reason: "ContainerStatusUnknown",
+        message: "The container could not be located when the pod was terminated",
+      },
+    };
+  return { waiting: waitingBeforeStart(scene, container, newest) };
+}
+
+/** An exited container waits, and says for what, only when it will run again and cannot yet. */
+function waitingAfterExit(
+  scene: StatusScene,
+  container: Container,
+  exited: ExitedContainer,
+): ContainerState | undefined {
+  const { desired, settings, now } = scene;
+  if (!shouldRestart(desired.pod, exited)) return undefined;
+  const failure = failureOf(scene, container, exited);
+  if (failure !== undefined) return { waiting: failure };
+  if (restartAt(exited, settings.maxContainerRestartPeriodMs, now) <= now) return undefined;
+  const { namespace = "default", name = "" } = desired.pod.metadata;
+  const delay = formatSeconds(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
+  const message = `back-off ${delay} restarting failed container=${container.name} pod=${name}_${namespace}(${desired.uid})`;
+  return { waiting: { reason: "CrashLoopBackOff", message } };
+}
+
+function waitingBeforeStart(
+  scene: StatusScene,
+  container: Container,
+  newest: ObservedContainer | undefined,
+): NonNullable<ContainerState["waiting"]> {
+  const failure = failureOf(scene, container, newest);
+  if (failure !== undefined) return failure;
+  const { memory } = scene;
+  // The reason is the kubelet's; the message, which it leaves out, says what the pod is waiting for.
+  const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox");
+  return { reason: "ContainerCreating", ...(obstacle === undefined ? {} : { message: obstacle.message }) };
+}
+
+/** Why this very container cannot start, in the words that Kubernetes has for it. */
+function failureOf(
+  { observed, memory, now }: StatusScene,
+  container: Container,
+  previous: ObservedContainer | undefined,
+): NonNullable<ContainerState["waiting"]> | undefined {
+  const image = imageOf(container);
+  const own = memory.failures.get(`container ${container.name}`);
+  if (own !== undefined) return { reason: own.reason, message: own.message };
+  const pull = memory.failures.get(`image ${image}`);
+  const need = previous?.state === "created" ? undefined : imageNeed(container, previous, observed, memory);
+  if (pull !== undefined && need?.kind !== "ready") return pullFailure(image, pull, now);
+  if (need?.kind === "missing")
+    return {
+      reason: "ErrImageNeverPull",
+      message: `Container image "${container.image ?? ""}" is not present with pull policy of Never`,
+    };
+  return undefined;
+}
+
+/** A failed pull is an error for the first half of its back-off, and a back-off for the second; users know both words. */
+function pullFailure(image: string, failure: Failure, now: number): NonNullable<ContainerState["waiting"]> {
+  if (now < pullNewsUntil(failure, now)) return { reason: failure.reason, message: failure.message };
+  return {
+    reason: "ImagePullBackOff",
+    message: `Back-off pulling image "${image}": ${failure.reason}: ${failure.message}`,
+  };
+}
+
+function lastTermination(
+  observed: ObservedPod,
+  name: string,
+  newest: ObservedContainer | undefined,
+  state: ContainerState,
+): ContainerStateTerminated | undefined {
+  const isShownAlready = state.terminated !== undefined;
+  const exits = observed.containers.filter((c): c is ExitedContainer => c.name === name && c.state === "exited");
+  const [last] = isShownAlready ? exits.filter(({ id }) => id !== newest?.id) : exits;
+  return last === undefined ? undefined : terminatedState(last);
+}
+
+function terminated({ settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
+  return { ...terminatedState(exited), containerID: `${settings.runtimeName}://${exited.id}` };
+}
+
+function terminatedState({
+  exitCode,
+  reason,
+  message,
+  startedAt,
+  finishedAt,
+}: ExitedContainer): ContainerStateTerminated {
+  return {
+    exitCode,
+    reason: reason || (exitCode === 0 ? "Completed" : "Error"),
+    ...(message === "" ? {} : { message }),
+    startedAt: formatTime(startedAt),
+    finishedAt: formatTime(finishedAt),
+  };
+}
+
+/** A delay as Go prints a duration: `10s`, `2m40s`, `5m0s`. */
+function formatSeconds(delayMs: number): string {
+  const seconds = Math.round(delayMs / 1000);
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+}

@@ -1,0 +1,168 @@
+import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { containerHash } from "./container-hash.ts";
+import { imageNeed, imageOf } from "./image.ts";
+import type { PodMemory } from "./memory.ts";
+import {
+  type ExitedContainer,
+  mayRun,
+  newestOf,
+  type ObservedContainer,
+  type ObservedPod,
+  type ObservedSandbox,
+} from "./observed.ts";
+import type { PlanInProgress } from "./plan.ts";
+import { crashesAfter, restartAt, shouldRestart } from "./restart.ts";
+import type { Settings } from "./settings.ts";
+
+export interface ContainerScene {
+  readonly pod: Pod;
+  readonly sandbox: ObservedSandbox;
+  readonly observed: ObservedPod;
+  readonly memory: PodMemory;
+  readonly settings: Settings;
+  readonly now: number;
+}
+
+/** Whether the containers behind one may be started: one start at a time, in the order of the spec. */
+type Turn = "free" | "taken";
+
+/**
+ * Brings the containers of a pod with a good sandbox to where they should be. Images are fetched ahead, all at once; starts
+ * go one by one in the order of the spec, and a container that cannot start now does not hold up those behind it.
+ */
+export function planContainers(plan: PlanInProgress, scene: ContainerScene): void {
+  let turn: Turn = "free";
+  for (const container of scene.pod.spec.containers) {
+    const taken = planContainer(plan, scene, container, turn);
+    if (taken === "taken") turn = "taken";
+  }
+  removeStrangers(plan, scene);
+}
+
+/** Images of containers that have never run need no sandbox to be fetched into. */
+export function planFirstPulls(plan: PlanInProgress, pod: Pod, observed: ObservedPod, memory: PodMemory): void {
+  for (const container of pod.spec.containers) {
+    if (newestOf(observed, container.name) !== undefined) continue;
+    const need = imageNeed(container, undefined, observed, memory);
+    if (need.kind === "pull") plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why });
+  }
+}
+
+function planContainer(plan: PlanInProgress, scene: ContainerScene, container: Container, turn: Turn): Turn {
+  const { pod, sandbox, observed, settings, now } = scene;
+  const newest = newestOf(observed, container.name);
+  if (newest === undefined) return planStart(plan, scene, container, undefined, turn);
+  const isHere = newest.sandboxId === sandbox.id;
+  const isChanged = newest.hash !== undefined && newest.hash !== containerHash(container);
+  switch (newest.state) {
+    case "running":
+      if (isHere && !isChanged) return "free";
+      return stop(
+        plan,
+        pod,
+        newest,
+        isChanged ? `container ${container.name} definition changed` : "its sandbox is gone",
+      );
+    case "unknown":
+      return stop(plan, pod, newest, "its state is unknown");
+    case "created":
+      if (!isHere || isChanged)
+        return plan.propose({
+          kind: "removeContainer",
+          name: container.name,
+          id: newest.id,
+          why: "it was never started",
+        })
+          ? "taken"
+          : "free";
+      if (turn === "taken") return "taken";
+      return plan.propose({ kind: "startContainer", name: container.name, id: newest.id, attempt: newest.attempt })
+        ? "taken"
+        : "free";
+    case "exited": {
+      if (!shouldRestart(pod, newest)) return "free";
+      const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
+      if (due <= now) return planStart(plan, scene, container, newest, turn);
+      plan.waitUntil(due);
+      return "free";
+    }
+  }
+}
+
+/** A stop takes the turn: what comes after it is decided when it has been seen to end. */
+function stop(plan: PlanInProgress, pod: Pod, { name, id }: ObservedContainer, why: string): Turn {
+  const gracePeriodSeconds = pod.spec.terminationGracePeriodSeconds ?? 30;
+  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why }) ? "taken" : "free";
+}
+
+function planStart(
+  plan: PlanInProgress,
+  scene: ContainerScene,
+  container: Container,
+  previous: ExitedContainer | undefined,
+  turn: Turn,
+): Turn {
+  const { sandbox, observed, memory } = scene;
+  const need = imageNeed(container, previous, observed, memory);
+  switch (need.kind) {
+    case "missing":
+      return "free";
+    case "pulling":
+      return "taken";
+    case "pull":
+      return plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why }) ? "taken" : "free";
+    case "ready":
+      if (turn === "taken") return "taken";
+      return plan.propose({
+        kind: "createContainer",
+        name: container.name,
+        attempt: nextAttempt(container.name, previous, observed, memory),
+        sandboxId: sandbox.id,
+        sandboxAttempt: sandbox.attempt,
+        podIPs: sandbox.ips,
+        imageRef: need.ref,
+        crashes: previous === undefined ? 0 : crashesAfter(previous),
+        why: whyCreate(previous),
+      })
+        ? "taken"
+        : "free";
+  }
+}
+
+function whyCreate(previous: ExitedContainer | undefined): string {
+  return previous === undefined ? "it has not run yet" : `it exited with code ${previous.exitCode}`;
+}
+
+/** Attempts only ever grow, even where the runtime has lost the instances before: logs and what was seen tell them too. */
+function nextAttempt(
+  name: string,
+  previous: ExitedContainer | undefined,
+  { loggedAttempts }: ObservedPod,
+  { attempts }: PodMemory,
+): number {
+  return Math.max(previous?.attempt ?? -1, loggedAttempts.get(name) ?? -1, attempts.get(name) ?? -1) + 1;
+}
+
+/**
+ * What the pod no longer needs: containers that the spec does not name, and dead instances but the newest of each container,
+ * which is kept for its logs and its exit code.
+ */
+function removeStrangers(plan: PlanInProgress, { pod, observed }: ContainerScene): void {
+  const named = new Set(pod.spec.containers.map(({ name }) => name));
+  const hasDead = new Set<string>();
+  const newest = new Set<string>();
+  for (const container of observed.containers) {
+    const isNewest = !newest.has(container.name);
+    newest.add(container.name);
+    if (!named.has(container.name)) end(plan, pod, container, "the pod has no such container");
+    else if (container.state === "exited") {
+      if (hasDead.has(container.name)) end(plan, pod, container, "a newer instance has ended too");
+      hasDead.add(container.name);
+    } else if (!isNewest) end(plan, pod, container, "a newer instance exists");
+  }
+}
+
+function end(plan: PlanInProgress, pod: Pod, container: ObservedContainer, why: string): void {
+  if (mayRun(container)) stop(plan, pod, container, why);
+  else plan.propose({ kind: "removeContainer", name: container.name, id: container.id, why });
+}

@@ -1,0 +1,32 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+
+/** Where a pod was asked for. */
+export type PodOrigin =
+  | { readonly kind: "file"; readonly path: string }
+  | { readonly kind: "http"; readonly url: string };
+
+/** A pod that somebody wants on this node, or wanted until a moment ago. */
+export interface DesiredPod {
+  readonly uid: PodUid;
+  readonly pod: Pod;
+  readonly origin: PodOrigin;
+  /** When this node first took it; becomes `status.startTime`. Epoch milliseconds. */
+  readonly acceptedAt: number;
+  /** Present once the pod has to end; it never goes away again, and its grace only ever shrinks. */
+  readonly termination?: Termination;
+  /** An earlier pod of the same namespace and name that still has to end first. */
+  readonly waitsFor?: PodUid;
+}
+
+export interface Termination {
+  readonly requestedAt: number;
+  readonly gracePeriodSeconds: number;
+  /** A clause that fits behind "stop container a within 30s: …". */
+  readonly why: string;
+}
+
+/** `namespace/name`: what a user calls the pod; unique among pods that run, not over time. */
+export function fullNameOf(pod: Pod): string {
+  return `${pod.metadata.namespace ?? "default"}/${pod.metadata.name ?? ""}`;
+}

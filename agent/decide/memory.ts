@@ -1,0 +1,142 @@
+import { type Action, subjectOf } from "./action.ts";
+
+/**
+ * What the agent knows of a pod that neither the runtime nor the disk could tell again. Small, explicit, and harmless to
+ * lose: a new agent begins with `emptyMemory` and comes to the same decisions, only a failed try may be made once more.
+ */
+export interface PodMemory {
+  readonly volumesPrepared: boolean;
+  /** Failed actions by subject (see `subjectOf`), until they succeed. */
+  readonly failures: ReadonlyMap<string, Failure>;
+  /** Pulls by image: under way, or done by this agent. */
+  readonly pulls: ReadonlyMap<string, Pull>;
+  /** Since when each condition has had its status. */
+  readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
+  /** The highest attempt seen of each container, should the runtime lose all its instances. */
+  readonly attempts: ReadonlyMap<string, number>;
+  /** Sandboxes that were stopped, so that their network is given back, whatever their state says. */
+  readonly stoppedSandboxes: ReadonlySet<string>;
+  /** Set when the pod ended by itself (all containers done, or its deadline passed): it never starts anything again. */
+  readonly outcome: Outcome | undefined;
+}
+
+/** A failed action, as it becomes `waiting.reason` and a due time. */
+export interface Failure {
+  /** Kubernetes' reason, such as `ErrImagePull`. */
+  readonly reason: string;
+  readonly message: string;
+  readonly at: number;
+  /** How many times in a row. */
+  readonly count: number;
+}
+
+export type Pull =
+  | { readonly state: "pulling"; readonly since: number }
+  | { readonly state: "pulled"; readonly ref: string; readonly at: number };
+
+/** How a pod ended, for good. */
+export interface Outcome {
+  readonly phase: "Succeeded" | "Failed";
+  readonly reason?: string;
+  readonly message?: string;
+  /** When that was decided. */
+  readonly at: number;
+}
+
+export const emptyMemory: PodMemory = {
+  volumesPrepared: false,
+  failures: new Map(),
+  pulls: new Map(),
+  conditions: new Map(),
+  attempts: new Map(),
+  stoppedSandboxes: new Set(),
+  outcome: undefined,
+};
+
+/** How an action ended. A pull tells the reference it resolved to. */
+export type ActionResult =
+  | { readonly ok: true; readonly imageRef?: string }
+  | { readonly ok: false; readonly reason: string; readonly message: string };
+
+/** The memory after an action began. Only pulls leave a trace: everything else ends before the next look. */
+export function rememberStart(memory: PodMemory, action: Action, now: number): PodMemory {
+  if (action.kind !== "pullImage") return memory;
+  return { ...memory, pulls: withEntry(memory.pulls, action.image, { state: "pulling", since: now }) };
+}
+
+/** The memory after an action ended. */
+export function remember(memory: PodMemory, action: Action, result: ActionResult, now: number): PodMemory {
+  const subject = subjectOf(action);
+  if (!result.ok) {
+    const count = (memory.failures.get(subject)?.count ?? 0) + 1;
+    const failure = { reason: result.reason, message: result.message, at: now, count };
+    return forgetPull({ ...memory, failures: withEntry(memory.failures, subject, failure) }, action);
+  }
+  const failures = withoutEntry(memory.failures, subject);
+  switch (action.kind) {
+    case "prepareVolumes":
+      return { ...memory, failures, volumesPrepared: true };
+    case "pullImage": {
+      const pulled: Pull = { state: "pulled", ref: result.imageRef ?? action.image, at: now };
+      return { ...memory, failures, pulls: withEntry(memory.pulls, action.image, pulled) };
+    }
+    case "createContainer":
+      // The failures of a start outlive the creation of the next try; only a start that works forgives them.
+      return { ...memory, attempts: withEntry(memory.attempts, action.name, action.attempt) };
+    case "removePodFiles":
+      return { ...memory, failures, volumesPrepared: false };
+    case "stopSandbox":
+      return { ...memory, failures, stoppedSandboxes: new Set([...memory.stoppedSandboxes, action.id]) };
+    case "runSandbox":
+    case "startContainer":
+    case "stopContainer":
+    case "removeContainer":
+    case "removeSandbox":
+      return failures === memory.failures ? memory : { ...memory, failures };
+  }
+}
+
+/** An action that was given up before its end (the pod has to end, or the agent stops) counts neither way. */
+export function forgetPull(memory: PodMemory, action: Action): PodMemory {
+  if (action.kind !== "pullImage") return memory;
+  return { ...memory, pulls: withoutEntry(memory.pulls, action.image) };
+}
+
+function withEntry<V>(map: ReadonlyMap<string, V>, key: string, value: V): ReadonlyMap<string, V> {
+  return new Map(map).set(key, value);
+}
+
+function withoutEntry<V>(map: ReadonlyMap<string, V>, key: string): ReadonlyMap<string, V> {
+  if (!map.has(key)) return map;
+  const copy = new Map(map);
+  copy.delete(key);
+  return copy;
+}
+
+const RETRY_FIRST_MS = 1_000;
+const RETRY_LONGEST_MS = 15_000;
+const PULL_FIRST_MS = 10_000;
+const PULL_LONGEST_MS = 300_000;
+
+/**
+ * When a failed action may be tried again. The kubelet tries again after 10 to 15 s, whatever failed; a second is long enough
+ * for what heals by itself, and the same 15 s are reached by doubling.
+ */
+export function retryAt(failure: Failure, now: number): number {
+  return due(failure, Math.min(RETRY_FIRST_MS * 2 ** (failure.count - 1), RETRY_LONGEST_MS), now);
+}
+
+/** When a failed pull may be tried again: 10 s, doubling, at most 5 min, as the kubelet does. */
+export function pullAgainAt(failure: Failure, now: number): number {
+  return due(failure, Math.min(PULL_FIRST_MS * 2 ** (failure.count - 1), PULL_LONGEST_MS), now);
+}
+
+/** A failure in the future means that the clock was set back: it cannot be waited for. */
+function due(failure: Failure, delayMs: number, now: number): number {
+  return failure.at > now ? now : failure.at + delayMs;
+}
+
+/** Until when a failed pull is shown as the error that it was; for the rest of its delay it is shown as a back-off. */
+export function pullNewsUntil(failure: Failure, now: number): number {
+  return failure.at + (pullAgainAt(failure, now) - failure.at) / 2;
+}

@@ -1,0 +1,88 @@
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+
+/** One pod as the node shows it now. Nothing here is remembered, everything was read. Times are epoch milliseconds. */
+export interface ObservedPod {
+  readonly uid: PodUid;
+  readonly namespace: string;
+  readonly name: string;
+  /** Newest first: by attempt, then by creation. */
+  readonly sandboxes: readonly ObservedSandbox[];
+  /** All instances of all containers, newest first. */
+  readonly containers: readonly ObservedContainer[];
+  /** What the runtime says of the images that this pod still has to start; a missing key means nobody has asked yet. */
+  readonly images: ReadonlyMap<string, ImagePresence>;
+  /** The highest attempt that left a log file, by container name: it outlives containers that were removed behind our back. */
+  readonly loggedAttempts: ReadonlyMap<string, number>;
+  /** True while the pod has a folder of its own on this node: volumes, logs. */
+  readonly hasFiles: boolean;
+}
+
+export interface ObservedSandbox {
+  readonly id: SandboxId;
+  readonly attempt: number;
+  readonly createdAt: number;
+  readonly ready: boolean;
+  /** Addresses of the pod's network, the primary first; empty on the host's network. */
+  readonly ips: readonly string[];
+  readonly hostNetwork: boolean;
+}
+
+interface ContainerIdentity {
+  readonly id: ContainerId;
+  readonly name: string;
+  readonly sandboxId: SandboxId;
+  readonly attempt: number;
+  readonly createdAt: number;
+  /** The image as the runtime names it, and the reference it resolved to. */
+  readonly image: string;
+  readonly imageRef: string;
+  /** `io.kubernetes.container.hash` as written at creation; undefined on containers of other origin. */
+  readonly hash: string | undefined;
+  /** How often its predecessors crashed in a row when it was created (see restart.ts). */
+  readonly crashes: number;
+}
+
+export type ObservedContainer =
+  | (ContainerIdentity & { readonly state: "created" })
+  | (ContainerIdentity & { readonly state: "running"; readonly startedAt: number })
+  | (ContainerIdentity & ContainerExit & { readonly state: "exited" })
+  /** The runtime lost track of it, or speaks of a state newer than we know: it may still run. */
+  | (ContainerIdentity & { readonly state: "unknown" });
+
+export interface ContainerExit {
+  /** 0 when it never started. */
+  readonly startedAt: number;
+  readonly finishedAt: number;
+  readonly exitCode: number;
+  readonly reason: string;
+  readonly message: string;
+}
+
+export type RunningContainer = Extract<ObservedContainer, { state: "running" }>;
+export type ExitedContainer = Extract<ObservedContainer, { state: "exited" }>;
+
+export type ImagePresence = { readonly present: true; readonly ref: string } | { readonly present: false };
+
+/** A pod of which the node shows nothing. */
+export function nothingObserved(uid: PodUid, namespace: string, name: string): ObservedPod {
+  return {
+    uid,
+    namespace,
+    name,
+    sandboxes: [],
+    containers: [],
+    images: new Map(),
+    loggedAttempts: new Map(),
+    hasFiles: false,
+  };
+}
+
+/** The newest instance of a container, or undefined when there is none. */
+export function newestOf(observed: ObservedPod, name: string): ObservedContainer | undefined {
+  return observed.containers.find((container) => container.name === name);
+}
+
+/** True while the container may be running: what must be stopped before it is removed. */
+export function mayRun(container: ObservedContainer): boolean {
+  return container.state === "running" || container.state === "unknown";
+}

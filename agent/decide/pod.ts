@@ -1,0 +1,126 @@
+import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Action } from "./action.ts";
+import { planContainers, planFirstPulls } from "./containers.ts";
+import type { DesiredPod } from "./desired.ts";
+import type { PodMemory } from "./memory.ts";
+import { mayRun, type ObservedPod } from "./observed.ts";
+import { deadlineOf, outcomeOf } from "./outcome.ts";
+import { createPlan, type PlanInProgress } from "./plan.ts";
+import { sandboxNeed } from "./sandbox.ts";
+import type { Settings } from "./settings.ts";
+import type { Stage } from "./stage.ts";
+import { podStatus } from "./status.ts";
+import { type Ending, planEnding } from "./termination.ts";
+
+/** What to do now, what to say now, what to keep in mind, and when to look again if nothing happens before. */
+export interface Decision {
+  readonly stage: Stage;
+  readonly actions: readonly Action[];
+  readonly status: PodStatus;
+  readonly memory: PodMemory;
+  readonly lookAgainAt: number | undefined;
+}
+
+/** The whole policy for one pod that a source has asked for. Pure: the same arguments always give the same decision. */
+export function decidePod(
+  desired: DesiredPod,
+  observed: ObservedPod,
+  before: PodMemory,
+  settings: Settings,
+  now: number,
+): Decision {
+  const outcome = before.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, observed, now));
+  const known: PodMemory = outcome === before.outcome ? before : { ...before, outcome };
+  const plan = createPlan(known, now);
+  const ending = endingOf(desired, known);
+  const stage =
+    ending === undefined
+      ? planSync(plan, desired, observed, known, settings, now)
+      : stageOf(plan, ending, observed, known, now);
+  const { status, conditions } = podStatus({ desired, observed, memory: known, settings, stage, now });
+  return { stage, ...plan.result(), status, memory: { ...known, conditions } };
+}
+
+/** A pod that nobody asks for: what is found of it is ended and removed, with the kubelet's grace of one second. */
+export function decideOrphan(
+  observed: ObservedPod,
+  memory: PodMemory,
+  foundAt: number,
+  now: number,
+): Omit<Decision, "status"> {
+  const ending: Ending = {
+    requestedAt: foundAt,
+    gracePeriodSeconds: 1,
+    why: "no source asks for this pod",
+    removesAll: true,
+  };
+  const plan = createPlan(memory, now);
+  const stage = stageOf(plan, ending, observed, memory, now);
+  return { stage, ...plan.result(), memory };
+}
+
+/** An earlier pod of the same name has to end before this one may begin. */
+function isHeld({ waitsFor }: DesiredPod, { sandboxes, containers }: ObservedPod): boolean {
+  return waitsFor !== undefined && sandboxes.length === 0 && containers.length === 0;
+}
+
+function endingOf({ pod, termination }: DesiredPod, { outcome }: PodMemory): Ending | undefined {
+  if (termination !== undefined) return { ...termination, removesAll: true };
+  if (outcome === undefined) return undefined;
+  const gracePeriodSeconds = pod.spec.terminationGracePeriodSeconds ?? 30;
+  const why = outcome.message ?? "all its containers are done";
+  return { requestedAt: outcome.at, gracePeriodSeconds, why, removesAll: false };
+}
+
+function stageOf(plan: PlanInProgress, ending: Ending, observed: ObservedPod, memory: PodMemory, now: number): Stage {
+  if (planEnding(plan, ending, observed, memory, now) === "terminating") return "terminating";
+  return ending.removesAll ? "finished" : "terminated";
+}
+
+function planSync(
+  plan: PlanInProgress,
+  desired: DesiredPod,
+  observed: ObservedPod,
+  memory: PodMemory,
+  settings: Settings,
+  now: number,
+): Stage {
+  if (isHeld(desired, observed)) return "syncing";
+  const { pod } = desired;
+  const deadline = deadlineOf(pod, desired.acceptedAt);
+  if (deadline !== undefined) plan.waitUntil(deadline);
+  const need = sandboxNeed(pod, observed);
+  const areVolumesReady = memory.volumesPrepared || !isStartAhead(desired, observed);
+  if (need.kind === "create") {
+    planSandbox(plan, desired, observed, memory, need);
+    planFirstPulls(plan, pod, observed, memory);
+  } else if (!areVolumesReady) plan.propose({ kind: "prepareVolumes" });
+  else planContainers(plan, { pod, sandbox: need.sandbox, observed, memory, settings, now });
+  return "syncing";
+}
+
+/** True while a container of the pod does not run, so that its volumes may be needed. */
+function isStartAhead({ pod }: DesiredPod, { containers }: ObservedPod): boolean {
+  return pod.spec.containers.some(({ name }) => !containers.some((c) => c.name === name && c.state === "running"));
+}
+
+/** A new sandbox: first everything of the old ones is stopped, so that nothing of the pod ever runs twice. */
+function planSandbox(
+  plan: PlanInProgress,
+  { pod }: DesiredPod,
+  observed: ObservedPod,
+  memory: PodMemory,
+  { attempt, why }: { readonly attempt: number; readonly why: string },
+): void {
+  const gracePeriodSeconds = pod.spec.terminationGracePeriodSeconds ?? 30;
+  const running = observed.containers.filter(mayRun);
+  const reason = "the pod's sandbox changed, it will be killed and re-created";
+  for (const { name, id } of running)
+    plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why: reason });
+  if (running.length > 0) return;
+  const open = observed.sandboxes.filter(({ id, ready }) => ready || !memory.stoppedSandboxes.has(id));
+  for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });
+  if (open.length > 0) return;
+  if (memory.volumesPrepared) plan.propose({ kind: "runSandbox", attempt, why });
+  else plan.propose({ kind: "prepareVolumes" });
+}

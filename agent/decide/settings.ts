@@ -1,0 +1,9 @@
+/** What of the configuration and of the node decisions depend on; resolved before `decide`, never read inside. */
+export interface Settings {
+  /** `crashLoopBackOff.maxContainerRestartPeriod`. */
+  readonly maxContainerRestartPeriodMs: number;
+  /** The runtime's name, as it stands before `://` in container ids. */
+  readonly runtimeName: string;
+  /** Addresses of this node, the primary first. */
+  readonly hostIPs: readonly string[];
+}

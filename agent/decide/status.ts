@@ -1,0 +1,65 @@
+import type { PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { formatTime } from "../../proto/kubernetes/time.ts";
+import { podConditions } from "./conditions.ts";
+import { containerStatus } from "./container-status.ts";
+import type { PodMemory } from "./memory.ts";
+import { newestOf } from "./observed.ts";
+import { qosClassOf } from "./qos.ts";
+import type { StatusScene } from "./status-scene.ts";
+
+/** The pod's status as the API documents it, and the memory of its conditions that goes with it. */
+export function podStatus(scene: StatusScene): {
+  readonly status: PodStatus;
+  readonly conditions: PodMemory["conditions"];
+} {
+  const { desired, observed, memory, settings, stage } = scene;
+  const { pod } = desired;
+  const isRejected = memory.outcome?.reason === "PodFeatureUnsupported";
+  const statuses = isRejected
+    ? []
+    : pod.spec.containers
+        .map((container) => containerStatus(scene, container))
+        .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const phase = podPhase(scene);
+  const { list, conditions } = podConditions(scene, phase, statuses);
+  const { hostIPs } = settings;
+  const podIPs = pod.spec.hostNetwork === true ? hostIPs : (observed.sandboxes[0]?.ips ?? []);
+  const [hostIP] = hostIPs;
+  const [podIP] = podIPs;
+  // Reason and message belong to the end of the pod; until its containers have stopped it still is what it was.
+  const outcome = stage === "syncing" || !isOver(scene) ? undefined : memory.outcome;
+  const status: PodStatus = {
+    phase,
+    ...(outcome?.reason === undefined ? {} : { reason: outcome.reason }),
+    ...(outcome?.message === undefined ? {} : { message: outcome.message }),
+    conditions: list,
+    ...(hostIP === undefined ? {} : { hostIP, hostIPs: hostIPs.map((ip) => ({ ip })) }),
+    ...(podIP === undefined ? {} : { podIP, podIPs: podIPs.map((ip) => ({ ip })) }),
+    startTime: formatTime(desired.acceptedAt),
+    ...(statuses.length === 0 ? {} : { containerStatuses: statuses }),
+    qosClass: qosClassOf(pod),
+  };
+  return { status, conditions };
+}
+
+/** True when no container of the pod may still run. */
+function isOver({ observed }: StatusScene): boolean {
+  return !observed.containers.some(({ state }) => state === "running" || state === "unknown");
+}
+
+/**
+ * The phase, from the containers: Pending until each has run once, Running while one runs or will run again, then Succeeded
+ * or Failed. A final phase is shown only when nothing runs any more.
+ */
+function podPhase(scene: StatusScene): PodPhase {
+  const { desired, observed, memory, stage } = scene;
+  if (memory.outcome !== undefined && isOver(scene)) return memory.outcome.phase;
+  const newest = desired.pod.spec.containers.map(({ name }) => newestOf(observed, name));
+  if (desired.termination !== undefined && stage === "finished") {
+    const haveAllSucceeded = newest.length > 0 && newest.every((c) => c?.state === "exited" && c.exitCode === 0);
+    return haveAllSucceeded ? "Succeeded" : "Failed";
+  }
+  const hasRun = (name: string) =>
+    observed.containers.some((c) => c.name === name && (c.state === "running" || c.state === "exited"));
+  return desired.pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
+}

@@ -1,0 +1,56 @@
+import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
+
+/*
+ * What a pod may ask for and this version does not carry out. A pod that asks for it is rejected as Kubernetes rejects a pod
+ * whose features a node lacks (`PodFeatureUnsupported`), because running it without would be a lie: a container without
+ * its liveness probe looks well when it hangs. A row leaves a table when its feature arrives.
+ */
+const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => boolean][] = [
+  ["initContainers", ({ initContainers }) => isAsked(initContainers)],
+  ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
+  ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
+  ["runtimeClassName", ({ runtimeClassName }) => isAsked(runtimeClassName)],
+  ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
+  ["readinessGates", ({ readinessGates }) => isAsked(readinessGates)],
+  ["hostAliases", ({ hostAliases }) => isAsked(hostAliases)],
+  ["setHostnameAsFQDN", ({ setHostnameAsFQDN }) => setHostnameAsFQDN === true],
+  ["pod-level resources", ({ resources }) => resources !== undefined],
+  ["securityContext.fsGroup", ({ securityContext }) => securityContext?.fsGroup !== undefined],
+];
+
+const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
+  ["livenessProbe", ({ livenessProbe }) => livenessProbe !== undefined],
+  ["readinessProbe", ({ readinessProbe }) => readinessProbe !== undefined],
+  ["startupProbe", ({ startupProbe }) => startupProbe !== undefined],
+  ["lifecycle", ({ lifecycle }) => lifecycle !== undefined],
+  ["envFrom", ({ envFrom }) => isAsked(envFrom)],
+  ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],
+  ["restartPolicy of a container", ({ restartPolicy }) => restartPolicy !== undefined],
+  ["restartPolicyRules", ({ restartPolicyRules }) => isAsked(restartPolicyRules)],
+  [
+    "volumeMounts.subPath",
+    ({ volumeMounts }) => (volumeMounts ?? []).some((m) => isAsked(m.subPath) || isAsked(m.subPathExpr)),
+  ],
+  ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
+];
+
+const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume) => boolean][] = [
+  [
+    "volumes other than hostPath and emptyDir",
+    (volume) => volume.hostPath === undefined && volume.emptyDir === undefined,
+  ],
+  ["emptyDir.medium", ({ emptyDir }) => isAsked(emptyDir?.medium)],
+];
+
+/** The features that the pod asks for and this agent does not have, each once, in the order of the tables. */
+export function unsupportedFeatures({ spec }: Pod): readonly string[] {
+  return [
+    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec)),
+    ...containerFeatures.filter(([, isAskedBy]) => spec.containers.some(isAskedBy)),
+    ...volumeFeatures.filter(([, isAskedBy]) => (spec.volumes ?? []).some(isAskedBy)),
+  ].map(([feature]) => feature);
+}
+
+function isAsked(value: string | readonly unknown[] | undefined): boolean {
+  return value !== undefined && value.length > 0;
+}

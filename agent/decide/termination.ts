@@ -1,0 +1,66 @@
+import type { PodMemory } from "./memory.ts";
+import { mayRun, type ObservedPod } from "./observed.ts";
+import type { PlanInProgress } from "./plan.ts";
+
+/** How a pod ends. */
+export interface Ending {
+  readonly requestedAt: number;
+  readonly gracePeriodSeconds: number;
+  readonly why: string;
+  /** True when nobody wants to see the pod again; false keeps its dead containers for their logs and exit codes. */
+  readonly removesAll: boolean;
+}
+
+/** `ended` when there is nothing left to do for the ending. */
+export type EndingStage = "terminating" | "ended";
+
+/**
+ * Ends a pod from whatever state it is in, one step after the other:
+ *
+ *   containers may run ──► stop them, all at once ──► sandboxes ready ──► stop them
+ *                                                                          │
+ *        ended ◄── remove the pod's files ◄── remove sandboxes and what is left ◄┘   (only if removesAll)
+ *
+ * Each step is decided from what is observed, so the agent may die anywhere and the next one goes on.
+ */
+export function planEnding(
+  plan: PlanInProgress,
+  ending: Ending,
+  observed: ObservedPod,
+  memory: PodMemory,
+  now: number,
+): EndingStage {
+  const { why } = ending;
+  const running = observed.containers.filter(mayRun);
+  for (const { name, id } of running)
+    plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds: graceLeft(ending, now), why });
+  if (running.length > 0) return "terminating";
+
+  const open = observed.sandboxes.filter(({ id, ready }) => ready || !memory.stoppedSandboxes.has(id));
+  const needStop = ending.removesAll ? open.filter(({ ready }) => ready) : open;
+  for (const { id } of needStop) plan.propose({ kind: "stopSandbox", id, why });
+  if (needStop.length > 0) return "terminating";
+  if (!ending.removesAll) return "ended";
+
+  // Removing a sandbox removes the containers in it; only those whose sandbox is gone already need a removal of their own.
+  const sandboxes = new Set(observed.sandboxes.map(({ id }) => id));
+  const strays = observed.containers.filter(({ sandboxId }) => !sandboxes.has(sandboxId));
+  for (const { name, id } of strays) plan.propose({ kind: "removeContainer", name, id, why });
+  for (const id of sandboxes) plan.propose({ kind: "removeSandbox", id, why });
+  if (strays.length > 0 || sandboxes.size > 0) return "terminating";
+
+  if (observed.hasFiles) plan.propose({ kind: "removePodFiles", why });
+  return observed.hasFiles ? "terminating" : "ended";
+}
+
+const SHORTEST_GRACE_SECONDS = 2;
+
+/**
+ * The grace that is left of what was granted when the ending was asked for: an agent that was restarted, or a runtime that
+ * failed in between, does not grant it anew. The runtime always gets two seconds, as with the kubelet.
+ */
+function graceLeft({ requestedAt, gracePeriodSeconds }: Ending, now: number): number {
+  // A request in the future means that the clock was set back; nothing of the grace can be counted as used then.
+  const usedSeconds = Math.max(0, Math.floor((now - requestedAt) / 1000));
+  return Math.max(gracePeriodSeconds - usedSeconds, SHORTEST_GRACE_SECONDS);
+}

@@ -1,0 +1,93 @@
+import type { Clock } from "../host/clock.ts";
+import type { PodUid } from "../proto/ids.ts";
+import type { Settings } from "./decide/settings.ts";
+import type { Rooms } from "./rooms.ts";
+import { createStarts } from "./starts.ts";
+import { abortPulls, enterLoop, type Hallway, type PodInLoop, takeTurn } from "./turn.ts";
+
+export interface LoopSettings {
+  readonly clock: Clock;
+  readonly rooms: Rooms;
+  readonly settings: () => Settings;
+  /** How many pods may start at once. */
+  readonly startPlaces: number;
+}
+
+export interface Loop {
+  /** Something about this pod: look at it. Never says what; lost and doubled wakes do no harm. */
+  wake(uid: PodUid): void;
+  /** As wake, and what is being done for the pod is given up: it has to end, or to end sooner. */
+  interrupt(uid: PodUid): void;
+  /** Resolves when no turn and no pull is under way. */
+  settled(): Promise<void>;
+  /** Takes no further turn; resolves when the calls under way have ended. */
+  stop(): Promise<void>;
+}
+
+/**
+ * The hallway between the rooms. One turn per pod at a time: look, decide, report, act, and look again while there was
+ * something to do. A turn begins with a fresh look, so nothing is ever decided upon a state that the agent's own last call
+ * has made stale.
+ */
+export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings): Loop {
+  const pods = new Map<PodUid, PodInLoop>();
+  const hall: Hallway = { clock, rooms, settings, wake, starts: createStarts(startPlaces, wake) };
+  let isStopping = false;
+
+  function wake(uid: PodUid): void {
+    if (isStopping) return;
+    const pod = pods.get(uid) ?? enterLoop(uid);
+    pods.set(uid, pod);
+    pod.isDirty = true;
+    pod.turning ??= turnUntilClean(pod).finally(() => {
+      pod.turning = undefined;
+      // A wake between the last look at isDirty and this line found the pod turning, and left it to us.
+      if (pod.isDirty && pods.get(uid) === pod) wake(uid);
+    });
+  }
+
+  async function turnUntilClean(pod: PodInLoop): Promise<void> {
+    while (pod.isDirty && !isStopping) {
+      pod.isDirty = false;
+      if (await takeTurn(hall, pod)) return leave(pod);
+    }
+  }
+
+  function leave(pod: PodInLoop): void {
+    pod.cancelTimer?.();
+    abortPulls(pod);
+    hall.starts.release(pod.uid);
+    pods.delete(pod.uid);
+    rooms.finished(pod.uid);
+    // A wake that came during the last turn belongs to a pod of the same uid that begins anew.
+    if (pod.isDirty) wake(pod.uid);
+  }
+
+  function interrupt(uid: PodUid): void {
+    const pod = pods.get(uid);
+    pod?.turn.abort();
+    if (pod !== undefined) abortPulls(pod);
+    wake(uid);
+  }
+
+  const underWay = () =>
+    [...pods.values()].flatMap(({ turning, pulls }) => [
+      ...(turning === undefined ? [] : [turning]),
+      ...[...pulls.values()].map(({ done }) => done),
+    ]);
+
+  async function settled(): Promise<void> {
+    for (let work = underWay(); work.length > 0; work = underWay()) await Promise.all(work);
+  }
+
+  async function stop(): Promise<void> {
+    isStopping = true;
+    for (const pod of pods.values()) {
+      pod.cancelTimer?.();
+      abortPulls(pod);
+    }
+    await settled();
+  }
+
+  return { wake, interrupt, settled, stop };
+}

@@ -1,0 +1,98 @@
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../decide/observed.ts";
+import { type ContainerEvent, hasEnded, isNews } from "./events.ts";
+
+export type NodeId = SandboxId | ContainerId;
+
+/** What is known of one pod, and what of it is known to be out of date. */
+export interface Entry {
+  readonly uid: PodUid;
+  readonly namespace: string;
+  readonly name: string;
+  readonly sandboxes: Map<SandboxId, ObservedSandbox>;
+  readonly containers: Map<ContainerId, ObservedContainer>;
+  /** The sandbox of each container: only the list tells it, the status does not. */
+  readonly parents: Map<ContainerId, SandboxId>;
+  loggedAttempts: ReadonlyMap<string, number>;
+  hasFiles: boolean;
+  /** Single sandboxes and containers to be read again. */
+  readonly staleIds: Set<NodeId>;
+  /** Nothing is certain: everything is to be listed again. */
+  isStale: boolean;
+  areFilesStale: boolean;
+  /** Calls of ours that change the pod, counted: a list that was begun before one of them says nothing after it. */
+  mutations: number;
+  /** Events since the last look. */
+  readonly heard: ContainerEvent[];
+  /** How often in a row a stop was heard of that the runtime did not show yet. */
+  doubts: number;
+}
+
+export function createEntry(uid: PodUid, namespace: string, name: string, isStale: boolean): Entry {
+  return {
+    uid,
+    namespace,
+    name,
+    sandboxes: new Map(),
+    containers: new Map(),
+    parents: new Map(),
+    loggedAttempts: new Map(),
+    hasFiles: false,
+    staleIds: new Set(),
+    isStale,
+    areFilesStale: true,
+    mutations: 0,
+    heard: [],
+    doubts: 0,
+  };
+}
+
+export function knownOf(entry: Entry, id: string): ObservedSandbox | ObservedContainer | undefined {
+  return entry.sandboxes.get(id as SandboxId) ?? entry.containers.get(id as ContainerId);
+}
+
+/** Forgets a sandbox or container that is not there any more. */
+export function dropFrom(entry: Entry, id: NodeId): void {
+  entry.sandboxes.delete(id as SandboxId);
+  entry.containers.delete(id as ContainerId);
+  entry.parents.delete(id as ContainerId);
+  entry.staleIds.delete(id);
+}
+
+/** Marks what the events of a pod have made stale. Returns the ids of which a stop was heard. */
+export function digestEvents(entry: Entry): readonly NodeId[] {
+  const stopped: NodeId[] = [];
+  for (const event of entry.heard.splice(0)) {
+    const known = knownOf(entry, event.containerId);
+    if (!isNews(event, known)) continue;
+    if (known === undefined) entry.isStale = true;
+    else entry.staleIds.add(known.id);
+    if (event.change === "stopped" && known !== undefined) stopped.push(known.id);
+  }
+  return stopped;
+}
+
+/** True when a stop was heard of, and the runtime still shows the thing alive. */
+export function isDoubtful(entry: Entry, stopped: readonly NodeId[]): boolean {
+  return stopped.some((id) => {
+    const known = knownOf(entry, id);
+    return known !== undefined && !hasEnded(known);
+  });
+}
+
+/** The entry as decisions see it. */
+export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
+  const newestFirst = <T extends { readonly attempt: number; readonly createdAt: number }>(all: Iterable<T>) =>
+    [...all].toSorted((a, b) => b.attempt - a.attempt || b.createdAt - a.createdAt);
+  const { uid, namespace, name, loggedAttempts, hasFiles } = entry;
+  return {
+    uid,
+    namespace,
+    name,
+    sandboxes: newestFirst(entry.sandboxes.values()),
+    containers: newestFirst(entry.containers.values()),
+    images,
+    loggedAttempts,
+    hasFiles,
+  };
+}

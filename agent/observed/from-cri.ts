@@ -1,0 +1,90 @@
+import {
+  type Container,
+  ContainerState,
+  type ContainerStatus,
+  NamespaceMode,
+  type PodSandbox,
+  PodSandboxState,
+  type PodSandboxStatus,
+} from "../../proto/cri/gen/api.ts";
+import {
+  containerHashAnnotation,
+  containerNameLabel,
+  crashesAnnotation,
+  podNameLabel,
+  podNamespaceLabel,
+  podUidLabel,
+} from "../../proto/cri/labels.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
+
+/** To which pod a sandbox or container belongs; undefined for those that no kubelet has made. */
+export interface Owner {
+  readonly uid: PodUid;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Reads the labels by which sandboxes and containers belong to pods. */
+export function ownerOf({ labels }: Pick<PodSandbox | Container, "labels">): Owner | undefined {
+  const uid = labels[podUidLabel];
+  const namespace = labels[podNamespaceLabel];
+  const name = labels[podNameLabel];
+  if (!uid || !namespace || !name) return undefined;
+  return { uid: uid as PodUid, namespace, name };
+}
+
+/** A sandbox's status in the words of decisions. */
+export function toObservedSandbox(status: PodSandboxStatus): ObservedSandbox {
+  const { ip = "", additionalIps = [] } = status.network ?? {};
+  const ips = [ip, ...additionalIps.map((each) => each.ip)].filter((each) => each !== "");
+  const hostNetwork = status.linux?.namespaces?.options?.network === NamespaceMode.NODE;
+  return {
+    id: status.id as SandboxId,
+    attempt: status.metadata?.attempt ?? 0,
+    createdAt: epochMs(status.createdAt),
+    ready: status.state === PodSandboxState.SANDBOX_READY,
+    ips: hostNetwork ? [] : ips,
+    hostNetwork,
+  };
+}
+
+/** A container's status in the words of decisions. Its sandbox is told by the list alone. */
+export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxId): ObservedContainer {
+  const crashes = Number(status.annotations[crashesAnnotation] ?? 0);
+  const identity = {
+    id: status.id as ContainerId,
+    name: status.metadata?.name || (status.labels[containerNameLabel] ?? ""),
+    sandboxId,
+    attempt: status.metadata?.attempt ?? 0,
+    createdAt: epochMs(status.createdAt),
+    image: status.image?.userSpecifiedImage || (status.image?.image ?? ""),
+    imageRef: status.imageRef,
+    hash: status.annotations[containerHashAnnotation],
+    crashes: Number.isSafeInteger(crashes) && crashes >= 0 ? crashes : 0,
+  };
+  switch (status.state) {
+    case ContainerState.CONTAINER_CREATED:
+      return { ...identity, state: "created" };
+    case ContainerState.CONTAINER_RUNNING:
+      return { ...identity, state: "running", startedAt: epochMs(status.startedAt) };
+    case ContainerState.CONTAINER_EXITED:
+      return {
+        ...identity,
+        state: "exited",
+        startedAt: epochMs(status.startedAt),
+        finishedAt: epochMs(status.finishedAt),
+        exitCode: status.exitCode,
+        reason: status.reason,
+        message: status.message,
+      };
+    // CONTAINER_UNKNOWN, and every state that a newer runtime may send.
+    default:
+      return { ...identity, state: "unknown" };
+  }
+}
+
+/** CRI times are nanoseconds since the epoch; decisions count in milliseconds. */
+function epochMs(nanoseconds: bigint): number {
+  return Number(nanoseconds / 1_000_000n);
+}

@@ -1,0 +1,52 @@
+import type { Runtime } from "../../cri/runtime.ts";
+import type { ImagePresence } from "../decide/observed.ts";
+
+/** What the runtime has of images, asked once and kept until there is a reason to doubt it. */
+export interface ObservedImages {
+  presence(image: string): Promise<ImagePresence>;
+  /** Doubts one image (it was pulled, or a container could not be made of it), or all of them. */
+  doubt(image?: string): void;
+}
+
+export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): ObservedImages {
+  const known = new Map<string, ImagePresence>();
+  // A hundred pods of one image that arrive at once are one question.
+  const asked = new Map<string, Promise<ImagePresence>>();
+
+  async function ask(image: string): Promise<ImagePresence> {
+    const found = await runtime.imageStatus(image);
+    return found === undefined ? { present: false } : { present: true, ref: found.id };
+  }
+
+  /** An answer counts only while its question stands: whoever doubts in between wants a new one. */
+  function question(image: string): Promise<ImagePresence> {
+    const open: Promise<ImagePresence> = ask(image).then(
+      (presence) => {
+        if (asked.get(image) === open) {
+          asked.delete(image);
+          known.set(image, presence);
+        }
+        return presence;
+      },
+      (error: unknown) => {
+        if (asked.get(image) === open) asked.delete(image);
+        throw error;
+      },
+    );
+    asked.set(image, open);
+    return open;
+  }
+
+  return {
+    presence: async (image) => known.get(image) ?? (await (asked.get(image) ?? question(image))),
+    doubt(image) {
+      if (image === undefined) {
+        known.clear();
+        asked.clear();
+      } else {
+        known.delete(image);
+        asked.delete(image);
+      }
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import type { Files } from "../../host/files.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import type { Owner } from "./from-cri.ts";
+
+/** What is on the disk of a pod. */
+export interface PodFiles {
+  look(pod: Owner): Promise<{ readonly exist: boolean; readonly loggedAttempts: ReadonlyMap<string, number> }>;
+  /** The pods that have a folder below `pods/`. */
+  uids(): Promise<readonly PodUid[]>;
+}
+
+/** `root` is the agent's root directory, `logs` its `podLogsDir`. */
+export function createPodFiles(root: Files, logs: Files): PodFiles {
+  return {
+    async look({ uid, namespace, name }) {
+      const [folder, containers] = await Promise.all([
+        root.stat(`pods/${uid}`),
+        logs.list(`${namespace}_${name}_${uid}`),
+      ]);
+      const attempts = await Promise.all(
+        (containers ?? [])
+          .filter(({ kind }) => kind === "directory")
+          .map(async (each) => [each.name, await newestLog(logs, `${namespace}_${name}_${uid}/${each.name}`)] as const),
+      );
+      return {
+        exist: folder !== undefined || containers !== undefined,
+        loggedAttempts: new Map(
+          attempts.flatMap(([container, n]) => (n === undefined ? [] : [[container, n] as const])),
+        ),
+      };
+    },
+    uids: async () => ((await root.list("pods")) ?? []).map(({ name }) => name as PodUid),
+  };
+}
+
+/** The highest N of the files `N.log` in a container's log folder, as `restartCount` counts. */
+async function newestLog(logs: Files, folder: string): Promise<number | undefined> {
+  const numbers = ((await logs.list(folder)) ?? []).flatMap(({ name }) => /^(\d+)\.log/.exec(name)?.[1] ?? []);
+  return numbers.length === 0 ? undefined : Math.max(...numbers.map(Number));
+}

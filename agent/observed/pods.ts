@@ -1,0 +1,213 @@
+import { CriError } from "../../cri/error.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { Container, PodSandbox } from "../../proto/cri/gen/api.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { DesiredPod } from "../decide/desired.ts";
+import { imageOf } from "../decide/image.ts";
+import type { ImagePresence, ObservedPod } from "../decide/observed.ts";
+import { createEntry, digestEvents, type Entry, isDoubtful, type NodeId, toObservedPod } from "./entry.ts";
+import type { ContainerEvent } from "./events.ts";
+import { ownerOf } from "./from-cri.ts";
+import type { ObservedImages } from "./images.ts";
+import type { PodFiles } from "./pod-files.ts";
+import { applyLists, type ReadingVerbs, refreshEntry } from "./read.ts";
+
+/**
+ * The node's pods as last read, each with a note of what is out of date. A look reads only that: a pod at rest costs nothing,
+ * and a start costs one status call for each call that changed something.
+ */
+export interface ObservedPods {
+  /** Reads what is out of date. Rejects with `CriError` or `FilesError` while that is impossible. */
+  observe(uid: PodUid, desired: DesiredPod | undefined): Promise<ObservedPod>;
+  /** Lists everything and wakes the pods that differ from what was known. Rejects with `CriError`. */
+  audit(): Promise<void>;
+  /** The connection is lost: whatever happens from now on is missed, so nothing is known until the next audit. */
+  lose(): void;
+  /** Takes an event; the pod it concerns is woken. False when nobody knows whose it is. */
+  hear(event: ContainerEvent): boolean;
+  /** A call of ours that changes the pod begins. */
+  mutating(uid: PodUid): void;
+  /** It has ended, and what it touched has to be read again before anything else is decided. */
+  mutated(uid: PodUid, touched: Touched): void;
+  /** Nothing is left of the pod. */
+  forget(uid: PodUid): void;
+}
+
+/** What a call of ours may have changed. A failed call may have changed anything. */
+export type Touched =
+  | { readonly kind: "sandbox"; readonly id: SandboxId }
+  | { readonly kind: "container"; readonly id: ContainerId; readonly sandboxId?: SandboxId }
+  | { readonly kind: "files" }
+  | { readonly kind: "everything" };
+
+export interface ObservedPodsSettings {
+  readonly runtime: ReadingVerbs;
+  readonly images: ObservedImages;
+  readonly files: PodFiles;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly wake: (uid: PodUid) => void;
+}
+
+interface Room extends ObservedPodsSettings {
+  readonly entries: Map<PodUid, Entry>;
+  /** The pod of each sandbox and container: events name only those. */
+  readonly owners: Map<string, PodUid>;
+  /** What no kubelet has made; told once. */
+  readonly strangers: Set<string>;
+  /** True once everything was listed: from then on, what is not known is not there. */
+  isComplete: boolean;
+}
+
+export function createObservedPods(settings: ObservedPodsSettings): ObservedPods {
+  const room: Room = { ...settings, entries: new Map(), owners: new Map(), strangers: new Set(), isComplete: false };
+  const { entries, owners } = room;
+  return {
+    observe: (uid, desired) => observe(room, uid, desired),
+    audit: () => audit(room),
+    lose: () => {
+      room.isComplete = false;
+    },
+    hear(event) {
+      const uid = event.podUid ?? owners.get(event.containerId) ?? owners.get(event.podSandboxId ?? "");
+      const entry = uid === undefined ? undefined : entries.get(uid);
+      if (uid === undefined || entry === undefined) return room.strangers.has(event.containerId);
+      entry.heard.push(event);
+      settings.wake(uid);
+      return true;
+    },
+    mutating(uid) {
+      const entry = entries.get(uid);
+      if (entry !== undefined) entry.mutations++;
+    },
+    mutated: (uid, touched) => touch(room, uid, touched),
+    forget(uid) {
+      entries.delete(uid);
+      for (const [id, owner] of owners) if (owner === uid) owners.delete(id);
+    },
+  };
+}
+
+async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined): Promise<ObservedPod> {
+  if (!room.isComplete)
+    throw new CriError("UNAVAILABLE", "ListPodSandbox", "the container runtime has not been read yet");
+  const { namespace = "default", name = "" } = desired?.pod.metadata ?? {};
+  const entry = room.entries.get(uid) ?? createEntry(uid, namespace, name, false);
+  room.entries.set(uid, entry);
+  if (entry.areFilesStale) {
+    const { exist, loggedAttempts } = await room.files.look(entry);
+    Object.assign(entry, { hasFiles: exist, loggedAttempts, areFilesStale: false });
+  }
+  const stopped = digestEvents(entry);
+  await refreshEntry(room.runtime, entry);
+  for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) room.owners.set(id, uid);
+  awaitDoubtful(room, entry, stopped);
+  return toObservedPod(entry, await imagesOf(room, entry, desired));
+}
+
+/** The images of the containers that do not live: those that may have to be created next. */
+async function imagesOf(
+  { images }: Room,
+  entry: Entry,
+  desired: DesiredPod | undefined,
+): Promise<ObservedPod["images"]> {
+  const live = [...entry.containers.values()].filter(({ state }) => state === "created" || state === "running");
+  const names = new Set(live.map(({ name }) => name));
+  const wanted = (desired?.pod.spec.containers ?? []).filter(({ name }) => !names.has(name)).map(imageOf);
+  const found = [...new Set(wanted)].map(async (image) => [image, await images.presence(image)] as const);
+  return new Map<string, ImagePresence>(await Promise.all(found));
+}
+
+const DOUBT_FIRST_MS = 5;
+const MOST_DOUBTS = 8;
+
+/*
+ * The event of an exit can be ahead of the runtime's own status by some milliseconds. What was heard is believed, so the
+ * status is read again after 5, 10, 20 … 640 ms; if it still shows life then, the status is right and the event was not.
+ */
+function awaitDoubtful({ clock, wake }: Room, entry: Entry, stopped: readonly NodeId[]): void {
+  if (!isDoubtful(entry, stopped)) {
+    if (stopped.length > 0) entry.doubts = 0;
+    return;
+  }
+  if (entry.doubts === MOST_DOUBTS) {
+    entry.doubts = 0;
+    return;
+  }
+  const delayMs = DOUBT_FIRST_MS * 2 ** entry.doubts++;
+  clock.wakeAt(clock.now() + delayMs, () => {
+    for (const id of stopped)
+      entry.heard.push({ kind: "container", change: "stopped", containerId: id, isSandbox: undefined });
+    wake(entry.uid);
+  });
+}
+
+function touch(room: Room, uid: PodUid, touched: Touched): void {
+  const entry = room.entries.get(uid);
+  if (entry === undefined) return;
+  entry.mutations++;
+  switch (touched.kind) {
+    case "files":
+      entry.areFilesStale = true;
+      return;
+    case "everything":
+      entry.isStale = true;
+      for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) entry.staleIds.add(id);
+      return;
+    case "container":
+      if (touched.sandboxId !== undefined) entry.parents.set(touched.id, touched.sandboxId);
+      touchOne(room, entry, touched.id);
+      return;
+    case "sandbox":
+      touchOne(room, entry, touched.id);
+      return;
+  }
+}
+
+function touchOne({ owners }: Room, entry: Entry, id: NodeId): void {
+  owners.set(id, entry.uid);
+  entry.staleIds.add(id);
+}
+
+/*
+ * A list and our own calls can cross:
+ *
+ *   1. the audit asks for all containers        3. our call creates a container, and its turn reads it
+ *   2. the runtime takes its list               4. the list arrives, without it
+ *
+ * Taken at its word, the list would say that the container is gone, and the next turn would create a second one. So a list
+ * says nothing of a pod that we changed since it was asked for: that pod reads itself anew in its own turn.
+ */
+async function audit(room: Room): Promise<void> {
+  const { runtime, entries, files, wake } = room;
+  const before = new Map([...entries].map(([uid, { mutations }]) => [uid, mutations]));
+  const [sandboxes, containers, onDisk] = await Promise.all([
+    runtime.listPodSandbox({}),
+    runtime.listContainers({}),
+    files.uids(),
+  ]);
+  tellOfStrangers(room, [...sandboxes, ...containers]);
+  for (const owner of [...sandboxes, ...containers].map(ownerOf))
+    if (owner !== undefined && !entries.has(owner.uid))
+      entries.set(owner.uid, createEntry(owner.uid, owner.namespace, owner.name, false));
+  const isFirst = !room.isComplete;
+  room.isComplete = true;
+  const sandboxesOf = Map.groupBy(sandboxes, (each) => ownerOf(each)?.uid);
+  const containersOf = Map.groupBy(containers, (each) => ownerOf(each)?.uid);
+  for (const [uid, entry] of entries) {
+    const wasChangedByUs = before.has(uid) && before.get(uid) !== entry.mutations;
+    if (wasChangedByUs) entry.isStale = true;
+    const isNew = !wasChangedByUs && applyLists(entry, sandboxesOf.get(uid) ?? [], containersOf.get(uid) ?? []);
+    if (isNew || wasChangedByUs || isFirst) wake(uid);
+  }
+  for (const uid of onDisk) if (!entries.has(uid)) wake(uid);
+}
+
+function tellOfStrangers({ strangers, log }: Room, found: readonly (PodSandbox | Container)[]): void {
+  for (const each of found) {
+    if (ownerOf(each) !== undefined || strangers.has(each.id)) continue;
+    strangers.add(each.id);
+    log.info({ id: each.id }, "the runtime shows something that belongs to no pod; it is left alone");
+  }
+}

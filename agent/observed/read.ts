@@ -1,0 +1,70 @@
+import { CriError } from "../../cri/error.ts";
+import type { Runtime } from "../../cri/runtime.ts";
+import { type Container, ContainerState, type PodSandbox, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import { dropFrom, type Entry, type NodeId } from "./entry.ts";
+import { toObservedContainer, toObservedSandbox } from "./from-cri.ts";
+
+export type ReadingVerbs = Pick<Runtime, "listPodSandbox" | "listContainers" | "podSandboxStatus" | "containerStatus">;
+
+/** Brings an entry up to date by asking only for what is marked as stale. Rejects with `CriError`; the marks then stay. */
+export async function refreshEntry(runtime: ReadingVerbs, entry: Entry): Promise<void> {
+  if (entry.isStale) {
+    const filter = { podUid: entry.uid };
+    const [sandboxes, containers] = await Promise.all([runtime.listPodSandbox(filter), runtime.listContainers(filter)]);
+    applyLists(entry, sandboxes, containers);
+    entry.isStale = false;
+  }
+  await Promise.all([...entry.staleIds].map((id) => readOne(runtime, entry, id)));
+}
+
+/** Takes over what lists show; what differs from what is known becomes stale. True when anything differed. */
+export function applyLists(entry: Entry, sandboxes: readonly PodSandbox[], containers: readonly Container[]): boolean {
+  const present = new Set<string>([...sandboxes, ...containers].map(({ id }) => id));
+  const gone = [...entry.sandboxes.keys(), ...entry.containers.keys()].filter((id) => !present.has(id));
+  for (const id of gone) dropFrom(entry, id);
+  for (const { id, podSandboxId } of containers) entry.parents.set(id as ContainerId, podSandboxId as SandboxId);
+  const changed = [
+    ...sandboxes.filter((sandbox) => !isKnownSandbox(entry, sandbox)),
+    ...containers.filter((container) => !isKnownContainer(entry, container)),
+  ];
+  for (const { id } of changed) entry.staleIds.add(id as NodeId);
+  return gone.length > 0 || changed.length > 0;
+}
+
+function isKnownSandbox(entry: Entry, { id, state }: PodSandbox): boolean {
+  return entry.sandboxes.get(id as SandboxId)?.ready === (state === PodSandboxState.SANDBOX_READY);
+}
+
+function isKnownContainer(entry: Entry, { id, state }: Container): boolean {
+  const known = entry.containers.get(id as ContainerId);
+  switch (known?.state) {
+    case "created":
+      return state === ContainerState.CONTAINER_CREATED;
+    case "running":
+      return state === ContainerState.CONTAINER_RUNNING;
+    // What has ended stays ended: nothing about it can be news.
+    case "exited":
+      return state === ContainerState.CONTAINER_EXITED;
+    case "unknown":
+    case undefined:
+      return false;
+  }
+}
+
+async function readOne(runtime: ReadingVerbs, entry: Entry, id: NodeId): Promise<void> {
+  const parent = entry.parents.get(id as ContainerId);
+  try {
+    if (parent === undefined) {
+      const sandbox = toObservedSandbox(await runtime.podSandboxStatus(id as SandboxId));
+      entry.sandboxes.set(sandbox.id, sandbox);
+    } else {
+      const container = toObservedContainer(await runtime.containerStatus(id as ContainerId), parent);
+      entry.containers.set(container.id, container);
+    }
+    entry.staleIds.delete(id);
+  } catch (error) {
+    if (!(error instanceof CriError && error.code === "NOT_FOUND")) throw error;
+    dropFrom(entry, id);
+  }
+}

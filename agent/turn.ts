@@ -1,0 +1,174 @@
+import type { Clock } from "../host/clock.ts";
+import type { PodUid } from "../proto/ids.ts";
+import { type Action, describe, laneOf } from "./decide/action.ts";
+import type { DesiredPod } from "./decide/desired.ts";
+import {
+  type ActionResult,
+  emptyMemory,
+  forgetPull,
+  type PodMemory,
+  remember,
+  rememberStart,
+} from "./decide/memory.ts";
+import type { ObservedPod } from "./decide/observed.ts";
+import { type Decision, decideOrphan, decidePod } from "./decide/pod.ts";
+import type { Settings } from "./decide/settings.ts";
+import type { Rooms } from "./rooms.ts";
+import type { Starts } from "./starts.ts";
+
+/** All that the turns of all pods share. */
+export interface Hallway {
+  readonly clock: Clock;
+  readonly rooms: Rooms;
+  readonly settings: () => Settings;
+  readonly starts: Starts;
+  readonly wake: (uid: PodUid) => void;
+}
+
+export interface PodInLoop {
+  readonly uid: PodUid;
+  memory: PodMemory;
+  isDirty: boolean;
+  turning: Promise<void> | undefined;
+  /** Aborts the calls of the present turn. */
+  turn: AbortController;
+  /** Aborts pulls, which outlive turns. */
+  readonly pulls: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
+  cancelTimer: (() => void) | undefined;
+  /** What the turn before did with success, by sentence: to see through a runtime that only says so. */
+  justDone: ReadonlySet<string>;
+  /** When it was first seen that nobody asks for the pod. */
+  orphanedAt: number | undefined;
+}
+
+export function enterLoop(uid: PodUid): PodInLoop {
+  return {
+    uid,
+    memory: emptyMemory,
+    isDirty: false,
+    turning: undefined,
+    turn: new AbortController(),
+    pulls: new Map(),
+    cancelTimer: undefined,
+    justDone: new Set(),
+    orphanedAt: undefined,
+  };
+}
+
+/** What one turn looked at. */
+interface Look {
+  readonly pod: PodInLoop;
+  readonly desired: DesiredPod | undefined;
+  readonly observed: ObservedPod;
+}
+
+const BLIND_RETRY_MS = 2_000;
+
+/** One turn: look, decide, report, act. True when nothing is left of the pod. Never rejects. */
+export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> {
+  const { rooms, clock } = hall;
+  pod.turn = new AbortController();
+  const desired = rooms.desired(pod.uid);
+  if (desired === "unknown") return false;
+  let look: Look;
+  try {
+    look = { pod, desired, observed: await rooms.observe(pod.uid, desired, pod.turn.signal) };
+  } catch (error) {
+    if (!pod.turn.signal.aborted) rooms.blind(pod.uid, error);
+    lookAgain(hall, pod, clock.now() + BLIND_RETRY_MS);
+    return false;
+  }
+  const decision = decide(hall, look);
+  pod.memory = decision.memory;
+  lookAgain(hall, pod, decision.lookAgainAt);
+  if (decision.stage === "finished") return true;
+  await carryOut(hall, look, decision);
+  return false;
+}
+
+function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }: Look): Omit<Decision, "status"> {
+  const now = clock.now();
+  if (desired === undefined) {
+    pod.orphanedAt ??= now;
+    return decideOrphan(observed, pod.memory, pod.orphanedAt, now);
+  }
+  const decision = decidePod(desired, observed, pod.memory, settings(), now);
+  rooms.report(pod.uid, desired, decision.status, decision.stage);
+  return decision;
+}
+
+/** The one timer of a pod: a new due time takes the place of the old one. */
+function lookAgain({ clock, wake }: Hallway, pod: PodInLoop, at: number | undefined): void {
+  pod.cancelTimer?.();
+  pod.cancelTimer = at === undefined ? undefined : clock.wakeAt(at, () => wake(pod.uid));
+}
+
+async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "status">): Promise<void> {
+  const { pod } = look;
+  if (decision.stage !== "syncing") abortPulls(pod);
+  const actions = decision.actions.filter((action) => !disbelieve(hall, look, action));
+  if (actions.length < decision.actions.length) pod.isDirty = true;
+  const now = rationed(hall, look, actions);
+  for (const action of actions) if (laneOf(action) === "background") startPull(hall, look, action);
+  const results = await Promise.all(now.map((action) => run(hall, look, action, pod.turn.signal)));
+  pod.justDone = new Set(now.filter((_, index) => results[index]).map(describe));
+  if (now.length > 0) pod.isDirty = true;
+}
+
+/** What may be done at once: endings always, starts when the pod has a place; without one it is called when it gets it. */
+function rationed({ starts }: Hallway, { pod, desired }: Look, actions: readonly Action[]): readonly Action[] {
+  const hasStart = actions.some((action) => laneOf(action) === "start");
+  if (!hasStart) starts.release(pod.uid);
+  const mayStart = hasStart && starts.take(pod.uid, desired?.pod.spec.priority ?? 0);
+  return actions.filter((action) => laneOf(action) === "end" || (laneOf(action) === "start" && mayStart));
+}
+
+/** An action that has just succeeded and is needed again was no success; as a failure it has to wait its turn. */
+function disbelieve({ clock, rooms }: Hallway, { pod }: Look, action: Action): boolean {
+  if (!pod.justDone.has(describe(action))) return false;
+  const now = clock.now();
+  const explained = rooms.explain(action, new Error("it was reported as done, but nothing has changed"));
+  if (explained === "later") return true;
+  const result: ActionResult = { ok: false, ...explained };
+  pod.memory = remember(pod.memory, action, result, now);
+  rooms.took(pod.uid, action, now, now, result);
+  return true;
+}
+
+function startPull(hall: Hallway, look: Look, action: Action): void {
+  const { pod } = look;
+  const abort = new AbortController();
+  pod.memory = rememberStart(pod.memory, action, hall.clock.now());
+  const done = run(hall, look, action, abort.signal).then(() => {
+    pod.pulls.delete(action);
+    hall.wake(pod.uid);
+  });
+  pod.pulls.set(action, { abort, done });
+}
+
+export function abortPulls(pod: PodInLoop): void {
+  for (const { abort } of pod.pulls.values()) abort.abort();
+}
+
+/** True when the action succeeded. Never rejects: what went wrong is remembered, and the next decision takes it up. */
+async function run(hall: Hallway, look: Look, action: Action, signal: AbortSignal): Promise<boolean> {
+  const { clock, rooms } = hall;
+  const { pod, desired, observed } = look;
+  const startedAt = clock.now();
+  let result: ActionResult | "given up" | "later";
+  try {
+    result = { ok: true, ...(await rooms.act(pod.uid, desired, observed, action, signal)) };
+  } catch (error) {
+    const explained = signal.aborted ? "given up" : rooms.explain(action, error);
+    result = typeof explained === "string" ? explained : { ok: false, ...explained };
+  }
+  const endedAt = clock.now();
+  rooms.took(pod.uid, action, startedAt, endedAt, result);
+  if (typeof result !== "string") {
+    pod.memory = remember(pod.memory, action, result, endedAt);
+    return result.ok;
+  }
+  pod.memory = forgetPull(pod.memory, action);
+  if (result === "later") lookAgain(hall, pod, endedAt + BLIND_RETRY_MS);
+  return false;
+}

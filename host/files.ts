@@ -1,0 +1,232 @@
+import { randomBytes } from "node:crypto";
+import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
+import { chmod, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
+
+/** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`). */
+export class FilesError extends Error {
+  override readonly name = "FilesError";
+  readonly code: string;
+  readonly path: string;
+  constructor(code: string, path: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.path = path;
+  }
+}
+
+export type FileKind = "file" | "directory" | "symlink" | "fifo" | "socket" | "character device" | "block device";
+
+export interface FileEntry {
+  readonly name: string;
+  readonly kind: FileKind;
+}
+
+/** What tells one version of a file from another. */
+export interface FileStat {
+  readonly kind: FileKind;
+  readonly sizeBytes: number;
+  readonly modifiedMs: number;
+  readonly inode: number;
+  readonly mode: number;
+}
+
+/** Files below one root. Every path is relative to it, and none may lead out of it. */
+export interface Files {
+  readonly root: string;
+  /** The absolute path, for whoever has to name it to others (mounts, log lines). */
+  path(...parts: string[]): string;
+  /** The content of a regular file of at most `maxBytes`; never blocks on a FIFO or device. */
+  read(path: string, maxBytes: number): Promise<string>;
+  /** Replaces a file whole: readers see the old or the new content, and after a power cut it is one of both. */
+  write(path: string, content: string, mode: number): Promise<void>;
+  /** Follows symlinks; undefined when there is nothing (a dangling link is nothing). */
+  stat(path: string): Promise<FileStat | undefined>;
+  /** Sorted by name; undefined when there is no such folder. */
+  list(path: string): Promise<readonly FileEntry[] | undefined>;
+  /** With its parents; the mode is set on the last one only, whatever the umask. Existing is success. */
+  makeFolder(path: string, mode: number): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  /** With all below it, never through a symlink. Absent is success. */
+  remove(path: string): Promise<void>;
+  freeBytes(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
+  /** Calls back with the name of what changed in a folder, or undefined if unknown. The signal ends it. */
+  watch(path: string, changed: (name: string | undefined) => void, gone: () => void, signal: AbortSignal): void;
+}
+
+export function createFiles(root: string): Files {
+  const inside = (...parts: string[]) => within(root, ...parts);
+  return {
+    root,
+    path: inside,
+    read: (path, maxBytes) => converted(inside(path), () => readBounded(inside(path), maxBytes)),
+    write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode)),
+    stat: (path) => orUndefined(inside(path), async () => toStat(await stat(inside(path)))),
+    list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
+    makeFolder: (path, mode) => converted(inside(path), () => makeFolder(inside(path), mode)),
+    rename: (from, to) => converted(inside(from), () => rename(inside(from), inside(to))),
+    remove: (path) => converted(inside(path), () => rm(inside(path), { recursive: true, force: true })),
+    freeBytes: (path) =>
+      converted(inside(path), async () => {
+        const { blocks, bavail, bsize } = await statfs(inside(path));
+        return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
+      }),
+    watch: (path, changed, gone, signal) => watchFolder(inside(path), changed, gone, signal),
+  };
+}
+
+/** Joins path parts below a root; throws `EOUTSIDE` where they lead out of it, and for a null byte. */
+export function within(root: string, ...parts: string[]): string {
+  const path = normalize(join(root, ...parts));
+  const way = relative(root, path);
+  if (way === ".." || way.startsWith("../") || isAbsolute(way) || path.includes("\0"))
+    throw new FilesError("EOUTSIDE", path, `${JSON.stringify(join(...parts))} leads out of ${root}`);
+  return path;
+}
+
+async function readBounded(path: string, maxBytes: number): Promise<string> {
+  // O_NONBLOCK: opening a FIFO without a writer would otherwise hold one of the few file threads for ever.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const found = toStat(await file.stat());
+    if (found.kind !== "file") throw new FilesError("ENOTFILE", path, `${path} is a ${found.kind}, not a regular file`);
+    if (found.sizeBytes > maxBytes) throw tooBig(path, maxBytes);
+    const decoder = new TextDecoder("utf-8", { fatal: true });
+    const chunk = new Uint8Array(Math.min(found.sizeBytes + 1, 65536));
+    let text = "";
+    for (let length = 0; length <= maxBytes; ) {
+      const { bytesRead } = await file.read(chunk, 0, chunk.length, null);
+      if (bytesRead === 0) return text + decoder.decode();
+      text += decoder.decode(chunk.subarray(0, bytesRead), { stream: true });
+      length += bytesRead;
+    }
+    throw tooBig(path, maxBytes);
+  } finally {
+    await file.close();
+  }
+}
+
+function tooBig(path: string, maxBytes: number): FilesError {
+  return new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
+}
+
+/*
+ * The order that survives a power cut: content on the disk, then the name, then the folder that holds the name. Anything
+ * less can leave an empty file under the final name.
+ */
+async function replace(path: string, content: string, mode: number): Promise<void> {
+  const folder = dirname(path);
+  const temporary = join(folder, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  try {
+    const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, mode);
+    try {
+      await file.chmod(mode);
+      await file.writeFile(content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  const parent = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await parent.sync();
+  } finally {
+    await parent.close();
+  }
+}
+
+async function makeFolder(path: string, mode: number): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode });
+  if (first !== undefined) await chmod(path, mode);
+}
+
+async function listFolder(path: string): Promise<readonly FileEntry[]> {
+  const entries = await readdir(path, { withFileTypes: true });
+  return entries
+    .map((entry) => ({ name: entry.name, kind: kindOf(entry) }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function toStat(stats: Stats): FileStat {
+  return {
+    kind: kindOf(stats),
+    sizeBytes: stats.size,
+    modifiedMs: stats.mtimeMs,
+    inode: stats.ino,
+    mode: stats.mode & 0o7777,
+  };
+}
+
+function kindOf(entry: Stats | Dirent): FileKind {
+  if (entry.isDirectory()) return "directory";
+  if (entry.isSymbolicLink()) return "symlink";
+  if (entry.isFIFO()) return "fifo";
+  if (entry.isSocket()) return "socket";
+  if (entry.isCharacterDevice()) return "character device";
+  if (entry.isBlockDevice()) return "block device";
+  return "file";
+}
+
+/*
+ * inotify tells of changes inside a folder. When the folder itself goes away, its watch is silently dead; the cue is an event
+ * that carries the folder's own name, or an error. `gone` says so, and the caller arms anew when the folder is back.
+ */
+function watchFolder(
+  path: string,
+  changed: (name: string | undefined) => void,
+  gone: () => void,
+  signal: AbortSignal,
+): void {
+  try {
+    const watcher = watchPath(path, { signal, persistent: false }, (event, name) => {
+      if (event === "rename" && name === basename(path)) {
+        watcher.close();
+        gone();
+      } else changed(name ?? undefined);
+    });
+    watcher.on("error", () => {
+      watcher.close();
+      gone();
+    });
+  } catch (error) {
+    throw toFilesError(path, error);
+  }
+}
+
+async function converted<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toFilesError(path, error);
+  }
+}
+
+async function orUndefined<T>(path: string, work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    const failure = toFilesError(path, error);
+    if (failure.code === "ENOENT" || failure.code === "ENOTDIR") return undefined;
+    throw failure;
+  }
+}
+
+function toFilesError(path: string, error: unknown): FilesError {
+  if (error instanceof FilesError) return error;
+  const code = error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN";
+  const words: Readonly<Record<string, string>> = {
+    ELOOP: "is a loop of symlinks",
+    EACCES: "may not be accessed",
+    ENOENT: "does not exist",
+    ENOSPC: "cannot be written: the disk is full",
+    EROFS: "cannot be written: the file system is read-only",
+    EISDIR: "is a directory, not a regular file",
+    ERR_ENCODING_INVALID_ENCODED_DATA: "is not UTF-8 text",
+  };
+  const text = words[code] ?? `failed: ${error instanceof Error ? error.message : String(error)}`;
+  return new FilesError(code, path, `${path} ${text}`, { cause: error });
+}

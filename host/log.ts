@@ -1,0 +1,87 @@
+import pino from "pino";
+
+/** Fields use Kubernetes' names: `namespace`, `pod`, `uid`, `container`, `image`; errors go into `err`. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** What every room may log with. Never hand it a Secret's value, a token, an environment value or a header. */
+export interface Log {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+  /** A log whose every line carries these fields too. */
+  child(fields: LogFields): Log;
+}
+
+export interface LogSettings {
+  /** `json` is one object a line, for machines; `text` is for people. */
+  readonly format: "json" | "text";
+  readonly level: "debug" | "info" | "warn" | "error";
+  /** Takes finished lines, newline included. */
+  readonly write: (line: string) => void;
+}
+
+/** A log that writes line by line, at once: what was logged before a crash has been written. */
+export function createLog({ format, level, write }: LogSettings): Log {
+  const destination = { write: format === "json" ? write : (line: string) => write(readable(line)) };
+  const options: pino.LoggerOptions = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+    serializers: { err: serializeError },
+  };
+  return pino(options, destination);
+}
+
+/** Lines to standard error, written synchronously; a full pipe is waited for, a closed one ends nothing. */
+export function stderrLines(): (line: string) => void {
+  const destination = pino.destination({ dest: 2, sync: true });
+  destination.on("error", () => {
+    // Whoever read our log is gone. The node's pods do not depend on being logged.
+  });
+  return (line) => void destination.write(line);
+}
+
+/** An error as a line can carry it: the chain of causes in words, the codes that our errors have, no stack below debug. */
+function serializeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return String(error);
+  const { name, message, cause } = error;
+  const code: unknown = Reflect.get(error, "code");
+  return {
+    type: name,
+    message,
+    ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
+    ...(cause === undefined ? {} : { cause: serializeError(cause) }),
+  };
+}
+
+const HIDDEN_IN_TEXT = new Set(["level", "time", "msg"]);
+
+/** `12:01:07.123 warn  what happened  pod=default/web err="…"` */
+function readable(line: string): string {
+  const entry: unknown = JSON.parse(line);
+  if (typeof entry !== "object" || entry === null) return line;
+  const fields = Object.entries(entry);
+  const of = (key: string) => String(fields.find(([name]) => name === key)?.[1] ?? "");
+  const time = of("time").slice(11, 23);
+  const rest = fields
+    .filter(([name]) => !HIDDEN_IN_TEXT.has(name))
+    .map(([name, value]) => ` ${name}=${readableValue(value)}`)
+    .join("");
+  return `${time} ${of("level").padEnd(5)} ${of("msg")}${rest === "" ? "" : ` ${rest}`}\n`;
+}
+
+function readableValue(value: unknown): string {
+  if (typeof value === "string") return /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value);
+  if (typeof value === "object" && value !== null && "message" in value) return JSON.stringify(errorText(value));
+  return JSON.stringify(value);
+}
+
+function errorText(error: object): string {
+  const message = String(Reflect.get(error, "message"));
+  const cause: unknown = Reflect.get(error, "cause");
+  if (typeof cause !== "object" || cause === null) return message;
+  const below = errorText(cause);
+  return message.includes(below) ? message : `${message}: ${below}`;
+}

@@ -1,0 +1,44 @@
+import { readFile } from "node:fs/promises";
+
+/** One line of /proc/self/mountinfo (proc_pid_mountinfo(5)). */
+export interface Mount {
+  readonly mountPoint: string;
+  readonly fsType: string;
+  readonly source: string;
+  readonly options: readonly string[];
+}
+
+export interface Mounts {
+  list(): Promise<readonly Mount[]>;
+  /** The mount points at a path and below it: what must be gone before a folder may be removed. */
+  below(path: string): Promise<readonly string[]>;
+}
+
+export function createMounts(): Mounts {
+  const list = async () => parseMountinfo(await readFile("/proc/self/mountinfo", "utf8"));
+  return {
+    list,
+    below: async (path) =>
+      (await list())
+        .map(({ mountPoint }) => mountPoint)
+        .filter((mountPoint) => mountPoint === path || mountPoint.startsWith(`${path}/`)),
+  };
+}
+
+/** `36 35 98:0 /root /mount/point rw,noatime master:1 - ext3 /dev/root rw,errors=continue`; lines that do not fit are left out. */
+export function parseMountinfo(text: string): readonly Mount[] {
+  return text.split("\n").flatMap((line) => {
+    const [mount = "", system = ""] = line.split(" - ");
+    const [, , , , mountPoint, options] = mount.split(" ");
+    const [fsType, source] = system.split(" ");
+    if (mountPoint === undefined || options === undefined || fsType === undefined || source === undefined) return [];
+    return [
+      { mountPoint: unescapeOctal(mountPoint), fsType, source: unescapeOctal(source), options: options.split(",") },
+    ];
+  });
+}
+
+/** The kernel writes space, tab, newline and backslash as `\040` and so on. */
+function unescapeOctal(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
+}

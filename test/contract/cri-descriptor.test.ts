@@ -1,0 +1,18 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import golden from "../golden/cri-descriptor.json" with { type: "json" };
+
+const printer = join(import.meta.dirname, "../upstream/cri-descriptor");
+
+const go = Bun.which("go");
+if (go === null)
+  console.warn("skipped: the golden descriptor against k8s.io/cri-api itself, since `go` is not installed");
+test.skipIf(go === null)(
+  "the golden descriptor is what k8s.io/cri-api says",
+  async () => {
+    const child = Bun.spawn([go ?? "", "run", "."], { cwd: printer, stdout: "pipe", stderr: "inherit" });
+    expect(JSON.parse(await child.stdout.text())).toEqual(golden);
+    expect(await child.exited).toBe(0);
+  },
+  300_000,
+);

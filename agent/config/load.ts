@@ -1,25 +1,21 @@
+import { resolve } from "node:path/posix";
+import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
+import { splitCommandLine } from "./command-line.ts";
 import type { Config } from "./config.ts";
-import { ConfigError } from "./problem.ts";
-
-/** One entry of a directory; a link is reported as what it points to, or as "other" where that cannot be told. */
-export interface DirectoryEntry {
-  readonly name: string;
-  readonly kind: "file" | "directory" | "other";
-}
-
-/**
- * What reading the configuration needs of the machine. Relative paths start at the working directory. Both reject with
- * an error whose message says why (absent, not permitted, a loop of links).
- */
-export interface ConfigReading {
-  /**
-   * The bytes of a regular file, links followed. Rejects, without ever blocking, on whatever is not a regular file (a
-   * FIFO, a device, a directory) and on a file longer than `maxBytes`.
-   */
-  readonly read: (path: string, maxBytes: number) => Promise<Uint8Array>;
-  /** The entries of a directory in any order. */
-  readonly list: (path: string) => Promise<readonly DirectoryEntry[]>;
-}
+import { applyDefaults } from "./default.ts";
+import { findDropIns } from "./drop-ins.ts";
+import { flagGroups } from "./flag-table.ts";
+import { type Gates, resolveGates } from "./gates.ts";
+import { describeFlags } from "./help.ts";
+import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "./node.ts";
+import { fieldAt } from "./path.ts";
+import { ConfigError, type Problem } from "./problem.ts";
+import { freezeDeep, resolveConfig, resolveFlags } from "./resolve.ts";
+import { findConflicts } from "./rules.ts";
+import { applySettings, readSettings, type Settings, settingWarnings } from "./settings.ts";
+import { type ConfigFiles, readSource } from "./source.ts";
+import { checkValues } from "./value.ts";
+import { findWarnings } from "./warnings.ts";
 
 /** What the command line asks for: the agent with its configuration, or one of the two answers that need none. */
 export type Loaded =
@@ -34,17 +30,109 @@ export type Loaded =
   | { readonly kind: "version" }
   | { readonly kind: "help"; readonly text: string };
 
+export interface LoadOptions {
+  /** The arguments alone, without the program and its command. */
+  readonly argv: readonly string[];
+  readonly files: ConfigFiles;
+  /** Where relative paths of flags start: an absolute path. */
+  readonly workingDirectory: string;
+  /** The machine's own name, for a node that is given none. */
+  readonly hostname: string;
+}
+
 /**
- * Resolves flags, `--config` and the drop-ins of `--config-dir` (in this order of precedence, over the defaults).
+ * Resolves the flags, over the drop-ins of `--config-dir`, over the file of `--config`, over the defaults of Kubernetes
+ * for such a file. These are the secure ones; they hold without a file too, where the kubelet has others (anonymous
+ * access, every request allowed, a read-only port).
  *
- * @param argv the arguments alone, without the program and its command
- * @param hostname the machine's own name, for a node that is given none
  * @throws ConfigError with every problem found
  */
-export function loadConfig(options: {
-  readonly argv: readonly string[];
-  readonly reading: ConfigReading;
-  readonly hostname: string;
-}): Promise<Loaded> {
-  return Promise.reject(new ConfigError([{ where: options.argv.join(" "), field: "", message: "not loaded" }]));
+export async function loadConfig({ argv, files, workingDirectory, hostname }: LoadOptions): Promise<Loaded> {
+  const line = splitCommandLine(argv, flagGroups);
+  const settings = readSettings(line.given);
+  const asked = (name: string) => String(settings.byName.get(name)?.value ?? "false") !== "false";
+  if (asked("help")) return { kind: "help", text: describeFlags(flagGroups) };
+  const flags = resolveFlags(settings);
+  const absolute = (path: string) => (path === "" ? "" : resolve(workingDirectory, path));
+  const nodeName = (flags.hostnameOverride === "" ? hostname : flags.hostnameOverride).trim().toLowerCase();
+  const before = [...line.problems, ...settings.problems, ...(nodeName === "" ? [namelessNode] : [])];
+  if (asked("version") && before.length === 0) return { kind: "version" };
+
+  const read = await readFiles(absolute(flags.config), absolute(flags.configDir), settings, files);
+  const kubelet = applySettings(read.node, settings);
+  const gates = gatesOf(kubelet);
+  checkAll(kubelet, gates, [...before, ...read.problems]);
+  const config = resolveConfig(configurationOf(kubelet), flags, gates, nodeName, absolute);
+  const warnings = [...settingWarnings(settings), ...findWarnings(kubelet)];
+  return { kind: "config", config: freezeDeep(config), warnings, skippedFiles: read.skipped };
+}
+
+const namelessNode: Problem = {
+  where: "--hostname-override",
+  field: "",
+  message: "the node has no name, must be given since the machine has none",
+};
+
+interface ReadFiles {
+  readonly node: MapNode;
+  readonly skipped: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * The file with its defaults, the drop-ins laid over it one by one, and defaults again for what a drop-in removed. That
+ * order shows: a drop-in meets fields that the file never mentions.
+ */
+async function readFiles(file: string, folder: string, settings: Settings, files: ConfigFiles): Promise<ReadFiles> {
+  const problems: Problem[] = [];
+  const withDefaults = (map: MapNode) => applyDefaults(map, gatesOf(applySettings(map, settings)));
+  const source = file === "" ? { node: emptyMap(defaultOrigin), problems: [] } : await readSource(file, false, files);
+  problems.push(...source.problems);
+  let node = withDefaults(source.node);
+  if (folder === "") return { node, skipped: [], problems };
+  const dropIns = await findDropIns(folder, files);
+  problems.push(...dropIns.problems);
+  for (const dropIn of dropIns.files) {
+    const patch = await readSource(dropIn, true, files);
+    problems.push(...patch.problems);
+    const merged = mergePatch(node, patch.node);
+    if (merged.kind === "map") node = merged;
+  }
+  return { node: withDefaults(node), skipped: dropIns.skipped, problems };
+}
+
+/** Throws whatever is wrong. Fields are held against each other only when each is right by itself. */
+function checkAll(kubelet: MapNode, gates: Gates, before: readonly Problem[]): void {
+  const problems = [...before, ...checkValues(kubelet).map(nameByFlag)];
+  if (problems.length > 0) throw new ConfigError(sortByLine(problems));
+  const conflicts = findConflicts(configurationOf(kubelet), gates).map(({ fields, message }): Problem => {
+    const origins = fields.map((field) => getAt(kubelet, field.split("."))?.where ?? defaultOrigin);
+    return { where: origins.find((origin) => origin !== defaultOrigin) ?? defaultOrigin, field: fields[0], message };
+  });
+  if (conflicts.length > 0) throw new ConfigError(conflicts);
+}
+
+/** A flag names the field that it sets. */
+function nameByFlag(problem: Problem): Problem {
+  return problem.where.startsWith("-") && fieldAt(problem.field) !== undefined ? { ...problem, field: "" } : problem;
+}
+
+/** Problems of one file in the order of its lines; files and flags as they were read. */
+function sortByLine(problems: readonly Problem[]): readonly Problem[] {
+  const lineOf = ({ where }: Problem) => Number(/:(\d+)$/.exec(where)?.[1] ?? 0);
+  const byFile = Map.groupBy(problems, ({ where }) => where.replace(/:\d+$/, ""));
+  return [...byFile.values()].flatMap((ofFile) => [...ofFile].sort((one, other) => lineOf(one) - lineOf(other)));
+}
+
+function gatesOf(config: MapNode): Gates {
+  const set = config.entries.get("featureGates");
+  const values = set?.kind === "map" ? [...set.entries] : [];
+  return resolveGates(
+    new Map(values.flatMap(([name, node]) => (node.kind === "scalar" ? [[name, node.value === true]] : []))),
+  );
+}
+
+/** The table, the type and Kubernetes' own type name the same fields, which the compiler and a test prove. */
+function configurationOf(kubelet: MapNode): KubeletConfiguration {
+  return jsonOf(kubelet) as unknown as KubeletConfiguration;
 }

@@ -24,3 +24,9 @@ export class ConfigError extends Error {
     this.problems = problems;
   }
 }
+
+/** Why an outside call failed, as one short line. */
+export function describeCause(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.replaceAll(/\s+/g, " ").slice(0, 200);
+}

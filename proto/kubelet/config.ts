@@ -74,7 +74,7 @@ export interface PodPriorityGracePeriod {
 
 export interface RegistrationTaint {
   readonly key: string;
-  readonly value?: string;
+  readonly value: string;
   readonly effect: TaintEffect;
   readonly timeAdded?: string;
 }

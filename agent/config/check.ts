@@ -1,0 +1,120 @@
+import { isIP } from "node:net";
+import { normalize } from "node:path/posix";
+import { parseQuantity, QuantityError } from "../../proto/kubernetes/quantity.ts";
+import { parseDuration } from "./duration.ts";
+
+/** What a text must be, in the words of the message, and how that is told. */
+export const checks = {
+  "an IP address": (text: string) => isIP(text) !== 0,
+  "one IP address, or one of each family separated by a comma": isNodeIP,
+  "an address range such as 10.88.0.0/16": isCidr,
+  "an absolute path": (text: string) => text === "" || text.startsWith("/"),
+  "an absolute path in ASCII without . or .. or doubled slashes": isCleanPath,
+  "a unix socket such as unix:///run/containerd/containerd.sock": isUnixSocket,
+  "an http or https address": (text: string) => text === "" || /^https?:\/\/[^\s/]/i.test(text),
+  "an address such as localhost:4317, or one of dns, unix, unix-abstract": isTracingEndpoint,
+  "a CPU list such as 0-3,8": isCpuList,
+  "a quantity such as 10Mi": (text: string) => isQuantity(text, () => true),
+  "a quantity, not negative, such as 500m or 1Gi": (text: string) => isQuantity(text, (sign) => sign >= 0),
+  "a quantity greater than zero, such as 1Gi": (text: string) => isQuantity(text, (sign) => sign > 0),
+  "a quantity greater than zero, such as 100Mi, or a percentage from 0% to 100%": (text: string) =>
+    text.endsWith("%") ? isPercentage(text, 0, 100) : isQuantity(text, (sign) => sign > 0),
+  "a quantity, not negative, such as 100Mi, or a percentage above 0%": (text: string) =>
+    text.endsWith("%") ? isPercentage(text, Number.MIN_VALUE, Number.MAX_VALUE) : isQuantity(text, (sign) => sign >= 0),
+  "a whole percentage from 0% to 100%": (text: string) => /^\d+%$/.test(text) && isPercentage(text, 0, 100),
+  "a duration greater than zero, such as 1m30s": (text: string) => (parseDuration(text) ?? 0) > 0,
+  "a duration of at least 3s": (text: string) => (parseDuration(text) ?? 0) >= 3000,
+  "a duration, not negative, such as 1m30s": (text: string) => (parseDuration(text) ?? -1) >= 0,
+  "a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace": isSysctlPattern,
+  "an image name without tag or digest, or a prefix ending in /*": isImagePattern,
+  "a label key such as example.com/role": isQualifiedName,
+  "a label value": isLabelValue,
+  "a name without = and ,": (text: string) => text !== "" && !/[=,]/.test(text),
+  "true or false in quotes": (text: string) => text === "true" || text === "false",
+  "not empty": (text: string) => text !== "",
+} as const satisfies Record<string, (text: string) => boolean>;
+
+export type CheckName = keyof typeof checks;
+
+/** True for `memory` and `hugepages-<size>`, which memory can be reserved of per NUMA node. */
+export function isMemoryResource(name: string): boolean {
+  return name === "memory" || /^hugepages-\S+$/.test(name);
+}
+
+/** An optional DNS prefix and a name of at most 63 letters, digits, `-`, `_` and `.`. Rule: IsQualifiedName. */
+export function isQualifiedName(text: string): boolean {
+  const [, , prefix, name = ""] = /^((.*?)\/)?(.*)$/s.exec(text) ?? [];
+  const isPrefix =
+    prefix === undefined ||
+    (prefix.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(prefix));
+  return isPrefix && name !== "" && isLabelValue(name);
+}
+
+/** Empty, or at most 63 letters, digits, `-`, `_` and `.` that begin and end with a letter or digit. */
+export function isLabelValue(text: string): boolean {
+  return text === "" || (text.length <= 63 && /^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/.test(text));
+}
+
+/** A quantity whose sign (-1, 0, 1) is accepted. */
+function isQuantity(text: string, accepts: (sign: number) => boolean): boolean {
+  try {
+    const { mantissa } = parseQuantity(text);
+    return accepts(mantissa > 0n ? 1 : mantissa < 0n ? -1 : 0);
+  } catch (error) {
+    if (error instanceof QuantityError) return false;
+    throw error;
+  }
+}
+
+function isPercentage(text: string, least: number, most: number): boolean {
+  const number = /^[+-]?(?:\d+\.?\d*|\.\d+)%$/.test(text) ? Number(text.slice(0, -1)) : Number.NaN;
+  return number >= least && number <= most;
+}
+
+function isNodeIP(text: string): boolean {
+  if (text === "") return true;
+  const families = text.split(",").map((address) => isIP(address.trim()));
+  return families.every((family) => family !== 0) && families.length <= 2 && new Set(families).size === families.length;
+}
+
+function isCidr(text: string): boolean {
+  if (text === "") return true;
+  const [, address = "", length] = /^(.*)\/(\d{1,3})$/.exec(text) ?? [];
+  const family = isIP(address);
+  return family !== 0 && Number(length) <= (family === 4 ? 32 : 128);
+}
+
+function isCleanPath(text: string): boolean {
+  const printable = [...text].every((letter) => letter.charCodeAt(0) < 128);
+  return text.startsWith("/") && printable && normalize(text) === text && (text === "/" || !text.endsWith("/"));
+}
+
+function isUnixSocket(text: string): boolean {
+  return text === "" || /^(unix:\/\/)?\/[^\0]+$/.test(text);
+}
+
+function isTracingEndpoint(text: string): boolean {
+  return !text.includes("//") || /^(dns|unix|unix-abstract):\/\//.test(text);
+}
+
+function isCpuList(text: string): boolean {
+  if (text === "") return true;
+  return text.split(",").every((part) => {
+    const [, first, , last = first] = /^(\d{1,6})(-(\d{1,6}))?$/.exec(part) ?? [];
+    return Number(first) <= Number(last);
+  });
+}
+
+/** Rule: a pod's own kernel settings are those of its IPC and network namespaces. */
+function isSysctlPattern(text: string): boolean {
+  const segment = "[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?";
+  const isPattern =
+    text.length <= 253 && new RegExp(`^(?:${segment}[./])*(?:\\*|${segment}|${segment}[./]?\\*)$`).test(text);
+  return isPattern && /^(kernel[./](sem|shm|msg)|fs[./]mqueue[./]|net[./])/.test(text);
+}
+
+function isImagePattern(text: string): boolean {
+  const name = text.endsWith("/*") ? text.slice(0, -1) : text;
+  if (name.length <= 1 || /[\s*@]/.test(name)) return false;
+  return text.endsWith("/*") || !/:[^/]*$/.test(name);
+}

@@ -1,6 +1,6 @@
-import { defaultContainer } from "./default-containers.ts";
-import { defaultPodResources, defaultResourceList } from "./default-resources.ts";
-import { defaultVolume } from "./default-volumes.ts";
+import { defaultContainer } from "./defaults/containers.ts";
+import { defaultPodResources, defaultResourceList } from "./defaults/resources.ts";
+import { defaultVolume } from "./defaults/volumes.ts";
 import type { Pod, PodSpec } from "./gen/types.ts";
 
 /**

@@ -3,6 +3,7 @@ export type FieldErrorReason =
   | "FieldValueDuplicate"
   | "FieldValueForbidden"
   | "FieldValueInvalid"
+  | "FieldValueNotFound"
   | "FieldValueNotSupported"
   | "FieldValueRequired"
   | "FieldValueTooLong"
@@ -39,6 +40,10 @@ export function unsupported(field: string, value: string, supported: readonly st
     reason: "FieldValueNotSupported",
     message: `Unsupported value: ${quote(value)}: supported values: ${values}`,
   };
+}
+
+export function notFound(field: string, value: string): FieldError {
+  return { field, reason: "FieldValueNotFound", message: `Not found: ${quote(value)}` };
 }
 
 export function duplicate(field: string, value: string | number): FieldError {

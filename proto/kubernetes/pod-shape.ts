@@ -1,5 +1,5 @@
 import { type FieldError, invalid, required, unknownField, unsupported, wrongType } from "./field-error.ts";
-import { podShape } from "./gen/pod-shape.ts";
+import { podEnums, podShape } from "./gen/pod-shape.ts";
 import type { Pod } from "./gen/types.ts";
 import { nearestName } from "./nearest-name.ts";
 import { parseQuantity, QuantityError } from "./quantity.ts";
@@ -15,9 +15,10 @@ type Json = { readonly [key: string]: unknown };
 const mostErrors = 20;
 
 /**
- * Reads any JSON value as a Pod: every field is one the API knows and of the type the API gives it. `null` stands for
- * "not given", as in the API, and is left out; quantities written as numbers become texts. Values are checked no further:
- * that is validatePod's part. All errors are reported, up to twenty.
+ * Reads any JSON value as a Pod: every field is one the API knows and of the type the API gives it, quantities and times
+ * can be read, and enumerated texts are among those of this release. `null` stands for "not given", as in the API, and is
+ * left out; quantities written as numbers become texts. Values are checked no further: that is validatePod's part. All
+ * errors are reported, up to twenty.
  */
 export function checkPodShape(value: unknown): PodShape {
   const errors: FieldError[] = [];
@@ -95,8 +96,14 @@ function checkScalar(type: string, path: string, value: unknown): FieldError | u
     case "Time":
       return checkText(path, value, ["string"], parseTime);
     default:
-      return undefined;
+      return checkEnum(path, value, podEnums[type] ?? []);
   }
+}
+
+/** An empty text stands for "not given". */
+function checkEnum(path: string, value: unknown, known: readonly string[]): FieldError | undefined {
+  if (typeof value !== "string") return wrongType(path, `got ${typeName(value)}, expected string`);
+  return value === "" || known.includes(value) ? undefined : unsupported(path, value, known);
 }
 
 function checkInteger(path: string, value: unknown, limit: number): FieldError | undefined {

@@ -122,3 +122,15 @@ export const enumTypes: Readonly<Record<string, EnumType>> = {
   VolumeLifecycleMode: { openness: "closed", values: ["Ephemeral", "Persistent"] },
   WatchEventType: { openness: "closed", values: ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"] },
 };
+
+/** The enumeration of a field, with its name; undefined for a field that takes any text. */
+export function enumOf(
+  field: string,
+  documented: readonly string[] | undefined,
+): (EnumType & { name: string }) | undefined {
+  const name = enumNames[field];
+  if (name === undefined) return documented && { name: field, openness: "closed", values: documented };
+  const type = enumTypes[name] ?? (documented && { openness: "closed", values: documented });
+  if (type === undefined) throw new Error(`${field}: neither the document nor enums.ts lists the values of ${name}`);
+  return { name, ...type };
+}

@@ -1,5 +1,5 @@
 import { type ApiDocument, type ApiKind, type ApiSchema, schemasByShortName, shortName } from "./document.ts";
-import { type EnumType, enumNames, enumTypes } from "./enums.ts";
+import { type EnumType, enumNames, enumOf } from "./enums.ts";
 
 /** Schemas that are plain JSON values with a meaning of their own. */
 const aliases: Readonly<Record<string, readonly [type: string, meaning: string]>> = {
@@ -79,15 +79,14 @@ function renderField(field: string, schema: ApiSchema, enums: Enums): string {
 
 /** The name of the enumeration, which is noted in `enums`, or the bare union when nobody named it. */
 function renderString(field: string, schema: ApiSchema, enums: Enums): string {
-  const name = enumNames[field];
-  if (name === undefined) return schema.enum === undefined ? "string" : renderUnion(schema.enum);
-  const type = enumTypes[name] ?? (schema.enum && { openness: "closed", values: schema.enum });
-  if (type === undefined) throw new Error(`${field}: neither the document nor enums.ts lists the values of ${name}`);
-  const known = enums.get(name);
+  const type = enumOf(field, schema.enum);
+  if (type === undefined) return "string";
+  if (enumNames[field] === undefined) return renderUnion(type.values);
+  const known = enums.get(type.name);
   if (known !== undefined && known.values.join() !== type.values.join())
-    throw new Error(`${field}: ${name} has other values elsewhere`);
-  enums.set(name, type);
-  return name;
+    throw new Error(`${field}: ${type.name} has other values elsewhere`);
+  enums.set(type.name, type);
+  return type.name;
 }
 
 function renderEnums(enums: Enums): readonly string[] {

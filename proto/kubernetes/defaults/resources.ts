@@ -1,4 +1,4 @@
-import type { Container, PodSpec, ResourceRequirements } from "./gen/types.ts";
+import type { Container, PodSpec, ResourceRequirements } from "../gen/types.ts";
 import {
   addQuantities,
   compareQuantities,
@@ -6,7 +6,7 @@ import {
   parseQuantity,
   type Quantity,
   toScaled,
-} from "./quantity.ts";
+} from "../quantity.ts";
 
 /** Quantities by the name of the resource: `{ cpu: "500m" }`. */
 export type ResourceList = { readonly [resource: string]: string };

@@ -1,5 +1,3 @@
-import { defaultFieldRef, defaultResourceFieldRef } from "./default-references.ts";
-import { defaultContainerResources } from "./default-resources.ts";
 import type {
   Container,
   ContainerPort,
@@ -11,8 +9,10 @@ import type {
   LifecycleHandler,
   Probe,
   PullPolicy,
-} from "./gen/types.ts";
-import { parseImageReference } from "./image-reference.ts";
+} from "../gen/types.ts";
+import { parseImageReference } from "../image-reference.ts";
+import { defaultFieldRef, defaultResourceFieldRef } from "./references.ts";
+import { defaultContainerResources } from "./resources.ts";
 
 type AnyContainer = Container | EphemeralContainer;
 

@@ -1,14 +1,14 @@
-import { defaultImagePullPolicy } from "./default-containers.ts";
-import { defaultFieldRef, defaultResourceFieldRef } from "./default-references.ts";
-import { defaultResourceList } from "./default-resources.ts";
 import type {
   DownwardAPIVolumeFile,
   EphemeralVolumeSource,
   ProjectedVolumeSource,
   Volume,
   VolumeProjection,
-} from "./gen/types.ts";
-import { formatQuantity, parseQuantity } from "./quantity.ts";
+} from "../gen/types.ts";
+import { formatQuantity, parseQuantity } from "../quantity.ts";
+import { defaultImagePullPolicy } from "./containers.ts";
+import { defaultFieldRef, defaultResourceFieldRef } from "./references.ts";
+import { defaultResourceList } from "./resources.ts";
 
 /** `rw-r--r--`: the mode of the files of a volume that is made from API objects. */
 const defaultMode = 0o644;

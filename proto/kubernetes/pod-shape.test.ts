@@ -1,0 +1,132 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import goldenDefaults from "../../test/golden/pod-defaults.json" with { type: "json" };
+import goldenErrors from "../../test/golden/pod-errors.json" with { type: "json" };
+import { defaultPod } from "./defaults.ts";
+import { describeFieldError } from "./field-error.ts";
+import { checkPodShape } from "./pod-shape.ts";
+import { staticPod } from "./static-pod.ts";
+import { staticPodReferences } from "./static-pod-references.ts";
+import { validatePod } from "./validation.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const refused = (goldenErrors as readonly { name: string; pod: unknown; message?: string }[]).filter(
+  ({ message }) => message,
+);
+
+/** What the API server refuses when it reads the pod, and what we say to it. */
+const messages: Readonly<Record<string, readonly string[]>> = {
+  "quantities that are none": [
+    'spec.containers[0].resources.limits[cpu]: Invalid value: "lots": it does not begin with a number',
+  ],
+  "another kind": ['kind: Unsupported value: "Service": supported values: "Pod"'],
+  "a list": ['kind: Unsupported value: "List": supported values: "Pod"', "items: Unknown field"],
+  "unknown fields": [
+    'metadata.label: Unknown field: did you mean "labels"?',
+    'spec.containers[0].comand: Unknown field: did you mean "command"?',
+    'spec.restartpolicy: Unknown field: did you mean "restartPolicy"?',
+  ],
+  "a text for a list": ["spec.containers: Invalid type: got string, expected array"],
+  "a list for an object": ["spec.securityContext: Invalid type: got array, expected object"],
+  "a text for a number": ["spec.terminationGracePeriodSeconds: Invalid type: got string, expected integer"],
+  "a number for a text": [
+    "spec.containers[0].env[0].value: Invalid type: got number, expected string; put it in quotes",
+  ],
+  "a number for a flag": ["spec.hostNetwork: Invalid type: got number, expected boolean"],
+  "a number that is too large": ["spec.containers[0].ports[0].containerPort: Invalid type: 3000000000 is out of range"],
+  "a fraction for a number": ["spec.terminationGracePeriodSeconds: Invalid type: got 1.5, expected integer"],
+  "a time that is none": [
+    'metadata.creationTimestamp: Invalid value: "yesterday": must be a time such as 2026-01-02T03:04:05Z',
+  ],
+};
+
+describe("what the API server cannot read is refused with field and reason", () => {
+  for (const { name, pod } of refused)
+    test(name, () => {
+      expect(checkPodShape(pod).errors?.map(describeFieldError)).toEqual([...(messages[name] ?? [])]);
+    });
+});
+
+describe("what is no object is no pod", () => {
+  for (const value of [null, undefined, 1, "pod", [], true])
+    test(JSON.stringify(value) ?? "undefined", () => {
+      expect(checkPodShape(value).errors?.[0]?.message).toStartWith("Invalid type: got ");
+    });
+});
+
+test("null stands for what is not given, and a number for a quantity", () => {
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "web", creationTimestamp: null },
+    spec: { containers: [{ name: "main", env: null, resources: { limits: { cpu: 0.5 } } }], volumes: null },
+    status: { phase: "Lost", anything: 1 },
+  };
+  expect(checkPodShape(pod).pod as unknown).toEqual({
+    ...pod,
+    metadata: { name: "web" },
+    spec: { containers: [{ name: "main", resources: { limits: { cpu: "0.5" } } }] },
+  });
+});
+
+test("keys that JavaScript means something by are unknown fields and plain labels", () => {
+  const pod = JSON.parse(
+    '{"apiVersion":"v1","kind":"Pod","constructor":{},"metadata":{"__proto__":{},"labels":{"__proto__":"a"}}}',
+  );
+  expect(checkPodShape(pod).errors?.map(({ field }) => field)).toEqual(["constructor", "metadata.__proto__"]);
+});
+
+test("a manifest with thousands of errors gets twenty messages", () => {
+  const containers = Array.from({ length: 100_000 }, () => ({ nam: "a" }));
+  expect(checkPodShape({ apiVersion: "v1", kind: "Pod", spec: { containers } }).errors).toHaveLength(20);
+});
+
+describe("for all JSON values", () => {
+  const bases = [...goldenDefaults, ...goldenErrors].map(({ pod }) => JSON.stringify(pod));
+  const keys = [
+    "name",
+    "spec",
+    "containers",
+    "image",
+    "ports",
+    "resources",
+    "limits",
+    "cpu",
+    "volumes",
+    "emptyDir",
+    "x",
+  ];
+  const json = fc.oneof(fc.jsonValue(), fc.constantFrom("", -1, 1e99, 0.5, "1Gi", null, {}, []));
+
+  /** The JSON value with one place of it replaced. */
+  function mutate(value: unknown, path: readonly number[], replacement: unknown): unknown {
+    const [step, ...rest] = path;
+    if (step === undefined || typeof value !== "object" || value === null) return replacement;
+    if (Array.isArray(value))
+      return value.map((item, index) => (index === step % value.length ? mutate(item, rest, replacement) : item));
+    const names = Object.keys(value);
+    const key = names[step % (names.length + 1)] ?? keys[step % keys.length] ?? "";
+    return { ...value, [key]: mutate((value as Record<string, unknown>)[key], rest, replacement) };
+  }
+
+  const manifest = fc
+    .tuple(fc.constantFrom(...bases), fc.array(fc.nat(), { maxLength: 8 }), json)
+    .map(([base, path, replacement]) => mutate(JSON.parse(base), path, replacement));
+
+  test("a value is refused, or becomes a pod that every later step takes", () => {
+    fc.assert(
+      fc.property(fc.oneof({ weight: 9, arbitrary: manifest }, { weight: 1, arbitrary: json }), (value) => {
+        const { errors, pod } = checkPodShape(value);
+        if (errors !== undefined) {
+          expect(errors.length).toBeGreaterThan(0);
+          return;
+        }
+        const placed = staticPod(pod, { nodeName: "node", source: { kind: "file", path: "/a" } });
+        expect(validatePod(placed)).toBeArray();
+        expect(staticPodReferences(placed)).toBeArray();
+        expect(defaultPod(placed)).toEqual(placed);
+      }),
+      { numRuns },
+    );
+  });
+});

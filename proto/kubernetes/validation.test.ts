@@ -1,0 +1,134 @@
+import { describe, expect, test } from "bun:test";
+import goldenDefaults from "../../test/golden/pod-defaults.json" with { type: "json" };
+import goldenErrors from "../../test/golden/pod-errors.json" with { type: "json" };
+import { defaultPod } from "./defaults.ts";
+import { describeFieldError, type FieldError } from "./field-error.ts";
+import { checkPodShape } from "./pod-shape.ts";
+import { validatePod } from "./validation.ts";
+
+interface GoldenRow {
+  readonly name: string;
+  readonly pod: unknown;
+  readonly accepted?: boolean;
+  readonly causes?: readonly { readonly field: string; readonly reason: string }[];
+}
+
+function errorsOf(value: unknown): readonly FieldError[] {
+  const shape = checkPodShape(value);
+  return shape.errors ?? validatePod(defaultPod(shape.pod));
+}
+
+/** What is wrong and where, without the words; the API server repeats itself at times. */
+function summary(errors: readonly { readonly field: string; readonly reason: string }[]): readonly string[] {
+  return [...new Set(errors.map(({ field, reason }) => `${field} ${reason.replace("FieldValue", "")}`))].sort();
+}
+
+/** Where we differ from the API server, on purpose. */
+const differences: Readonly<Record<string, readonly string[]>> = {
+  // It does not look at the address.
+  "a host IP that is none": ["spec.containers[0].ports[0].hostIP Invalid"],
+  // It takes a negative grace for one second.
+  "a negative grace": ["spec.terminationGracePeriodSeconds Invalid"],
+  // It leaves the medium to the node.
+  "a medium that is none": ["spec.volumes[0].emptyDir.medium NotSupported"],
+  // It drops the field, whose feature gate is off.
+  "a stop signal without an operating system": ["spec.containers[0].lifecycle.stopSignal Forbidden"],
+  // It names the list; we name the mount.
+  "a mount that needs privileges": ["spec.containers[0].volumeMounts[0].mountPropagation Forbidden"],
+  // It calls a field that it does not know at all invalid; we list those that may be used.
+  "environment from unknown fields": [
+    "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath NotSupported",
+    "spec.containers[0].env[1].valueFrom.fieldRef.fieldPath Required",
+    "spec.containers[0].env[2].valueFrom.fieldRef Invalid",
+    "spec.containers[0].env[3].valueFrom.resourceFieldRef.resource NotSupported",
+    "spec.containers[0].env[4].valueFrom.resourceFieldRef.divisor Invalid",
+  ],
+  // Enumerated texts belong to the shape, which is checked first; we name the entry of the list.
+  "unknown texts where few are allowed": [
+    "spec.containers[0].imagePullPolicy NotSupported",
+    "spec.containers[0].ports[0].protocol NotSupported",
+    "spec.containers[0].resizePolicy[0].restartPolicy NotSupported",
+    "spec.containers[0].securityContext.procMount NotSupported",
+    "spec.containers[0].securityContext.seccompProfile.type NotSupported",
+    "spec.containers[0].terminationMessagePolicy NotSupported",
+    "spec.containers[0].volumeMounts[0].mountPropagation NotSupported",
+    "spec.dnsPolicy NotSupported",
+    "spec.preemptionPolicy NotSupported",
+    "spec.restartPolicy NotSupported",
+    "spec.securityContext.fsGroupChangePolicy NotSupported",
+    "spec.securityContext.seLinuxChangePolicy NotSupported",
+    "spec.securityContext.supplementalGroupsPolicy NotSupported",
+    "spec.tolerations[0].effect NotSupported",
+    "spec.tolerations[0].operator NotSupported",
+    "spec.volumes[0].hostPath.type NotSupported",
+  ],
+};
+
+describe("a wrong pod is refused where and why the API server refuses it", () => {
+  const rows = (goldenErrors as readonly GoldenRow[]).filter(({ accepted, causes }) => accepted || causes);
+  for (const { name, pod, causes } of rows)
+    test(name, () => {
+      expect(summary(errorsOf(pod))).toEqual(differences[name] ?? summary(causes ?? []));
+    });
+
+  test("every difference is one: the API server says something else", () => {
+    for (const [name, ours] of Object.entries(differences)) {
+      const row = rows.find((candidate) => candidate.name === name);
+      expect(summary(row?.causes ?? [])).not.toEqual([...ours]);
+      expect(row).toBeDefined();
+    }
+  });
+});
+
+describe("a pod that the API server takes is taken", () => {
+  for (const { name, pod } of goldenDefaults)
+    test(name, () => {
+      expect(errorsOf(pod).map(describeFieldError)).toEqual([]);
+    });
+});
+
+describe("an error is a sentence that says what would be right", () => {
+  const web = (spec: object): unknown => ({ apiVersion: "v1", kind: "Pod", metadata: { name: "web" }, spec });
+  const main = { name: "main", image: "busybox:1" };
+  const rows: readonly (readonly [message: string, pod: unknown])[] = [
+    [
+      "metadata.name: Required value: name or generateName is required",
+      { apiVersion: "v1", kind: "Pod", spec: { containers: [main] } },
+    ],
+    ["spec.containers: Required value", web({ containers: [] })],
+    [
+      `spec.containers[0].name: Invalid value: "Main": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character`,
+      web({ containers: [{ ...main, name: "Main" }] }),
+    ],
+    ['spec.containers[1].name: Duplicate value: "main"', web({ containers: [main, main] })],
+    [
+      'spec.restartPolicy: Unsupported value: "always": supported values: "Always", "Never", "OnFailure"',
+      web({ containers: [main], restartPolicy: "always" }),
+    ],
+    [
+      'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+      web({ containers: [{ ...main, resources: { limits: { cpu: "1" }, requests: { cpu: "2" } } }] }),
+    ],
+    [
+      "spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type",
+      web({ containers: [main], volumes: [{ name: "v", emptyDir: {}, hostPath: { path: "/v" } }] }),
+    ],
+    [
+      'spec.containers[0].volumeMounts[0].name: Not found: "v"',
+      web({ containers: [{ ...main, volumeMounts: [{ name: "v", mountPath: "/v" }] }] }),
+    ],
+    [
+      "metadata.annotations: Too long: may not be more than 262144 bytes",
+      {
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name: "web", annotations: { a: "ä".repeat(131_072) } },
+        spec: { containers: [main] },
+      },
+    ],
+  ];
+  for (const [message, pod] of rows)
+    test(message, () => {
+      expect(errorsOf(pod).map(describeFieldError)).toEqual([message]);
+    });
+});

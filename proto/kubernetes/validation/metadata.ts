@@ -1,0 +1,41 @@
+import { type FieldError, required, tooLong } from "../field-error.ts";
+import type { ObjectMeta } from "../gen/types.ts";
+import { errorIf, type FieldErrors } from "./checks.ts";
+import { checkLabel, checkLabelValue, checkOptional, checkQualifiedName, checkSubdomain } from "./names.ts";
+
+const mostAnnotationBytes = 256 * 1024;
+
+/** Rule: apimachinery, ValidateObjectMeta. */
+export function validateMetadata(metadata: ObjectMeta): FieldErrors {
+  const { annotations = {}, finalizers = [], labels = {}, name, namespace } = metadata;
+  return [
+    ...(name ? checkSubdomain("metadata.name", name) : [required("metadata.name", "name or generateName is required")]),
+    ...checkOptional("metadata.namespace", namespace, checkLabel),
+    ...validateLabels("metadata.labels", labels),
+    ...validateAnnotations(annotations),
+    ...finalizers.flatMap((finalizer) => checkQualifiedName("metadata.finalizers", finalizer)),
+  ];
+}
+
+export function validateLabels(field: string, labels: Readonly<Record<string, string>>): FieldErrors {
+  return Object.entries(labels).flatMap(([key, value]) => [
+    ...checkQualifiedName(field, key),
+    ...checkLabelValue(field, value),
+  ]);
+}
+
+function validateAnnotations(annotations: Readonly<Record<string, string>>): readonly FieldError[] {
+  const field = "metadata.annotations";
+  const bytes = Object.entries(annotations).reduce(
+    (sum, entry) => sum + utf8Length(entry[0]) + utf8Length(entry[1]),
+    0,
+  );
+  return [
+    ...Object.keys(annotations).flatMap((key) => checkQualifiedName(field, key.toLowerCase())),
+    ...errorIf(bytes > mostAnnotationBytes, () => tooLong(field, mostAnnotationBytes)),
+  ];
+}
+
+function utf8Length(text: string): number {
+  return new TextEncoder().encode(text).length;
+}

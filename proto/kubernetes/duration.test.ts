@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { DurationError, formatDuration, parseDurationMs } from "./duration.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const timeoutMs = 5_000 + numRuns;
 
 describe("a duration is what Go reads", () => {
   const rows: readonly (readonly [text: string, ms: number])[] = [
@@ -75,26 +76,34 @@ test("a duration is written as Go writes it", () => {
   for (const [ms, text] of rows) expect(formatDuration(ms)).toBe(text);
 });
 
-test("what is written reads back, for all whole numbers of microseconds in ten years", () => {
-  const tenYears = 10 * 366 * 86_400_000_000;
-  fc.assert(
-    fc.property(fc.integer({ min: -tenYears, max: tenYears }), (micros) => {
-      expect(parseDurationMs(formatDuration(micros / 1000))).toBeCloseTo(micros / 1000, 4);
-    }),
-    { numRuns },
-  );
-});
+test(
+  "what is written reads back, for all whole numbers of microseconds in ten years",
+  () => {
+    const tenYears = 10 * 366 * 86_400_000_000;
+    fc.assert(
+      fc.property(fc.integer({ min: -tenYears, max: tenYears }), (micros) => {
+        expect(parseDurationMs(formatDuration(micros / 1000))).toBeCloseTo(micros / 1000, 4);
+      }),
+      { numRuns },
+    );
+  },
+  timeoutMs,
+);
 
-test("any text is a duration or a DurationError", () => {
-  const nearly = fc.stringMatching(/^[+-]?([0-9.]{0,5}[a-zµ]{0,2}){0,4}$/);
-  fc.assert(
-    fc.property(fc.oneof(fc.string(), nearly), (text) => {
-      try {
-        expect(parseDurationMs(text)).toBeNumber();
-      } catch (error) {
-        expect(error).toBeInstanceOf(DurationError);
-      }
-    }),
-    { numRuns },
-  );
-});
+test(
+  "any text is a duration or a DurationError",
+  () => {
+    const nearly = fc.stringMatching(/^[+-]?([0-9.]{0,5}[a-zµ]{0,2}){0,4}$/);
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), nearly), (text) => {
+        try {
+          expect(parseDurationMs(text)).toBeNumber();
+        } catch (error) {
+          expect(error).toBeInstanceOf(DurationError);
+        }
+      }),
+      { numRuns },
+    );
+  },
+  timeoutMs,
+);

@@ -10,6 +10,7 @@ import { staticPodReferences } from "./static-pod-references.ts";
 import { validatePod } from "./validation.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const timeoutMs = 5_000 + numRuns;
 const refused = (goldenErrors as readonly { name: string; pod: unknown; message?: string }[]).filter(
   ({ message }) => message,
 );
@@ -69,6 +70,20 @@ test("null stands for what is not given, and a number for a quantity", () => {
   });
 });
 
+test("required fields that are not given are empty, so that every later step finds them", () => {
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    spec: { containers: [{ livenessProbe: { httpGet: {} } }], volumes: [{}] },
+  };
+  expect(checkPodShape(pod).pod as unknown).toEqual({
+    ...pod,
+    metadata: {},
+    spec: { containers: [{ name: "", livenessProbe: { httpGet: { port: 0 } } }], volumes: [{ name: "" }] },
+  });
+  expect(checkPodShape({ apiVersion: "v1", kind: "Pod" }).pod?.spec.containers).toEqual([]);
+});
+
 test("keys that JavaScript means something by are unknown fields and plain labels", () => {
   const pod = JSON.parse(
     '{"apiVersion":"v1","kind":"Pod","constructor":{},"metadata":{"__proto__":{},"labels":{"__proto__":"a"}}}',
@@ -113,20 +128,24 @@ describe("for all JSON values", () => {
     .tuple(fc.constantFrom(...bases), fc.array(fc.nat(), { maxLength: 8 }), json)
     .map(([base, path, replacement]) => mutate(JSON.parse(base), path, replacement));
 
-  test("a value is refused, or becomes a pod that every later step takes", () => {
-    fc.assert(
-      fc.property(fc.oneof({ weight: 9, arbitrary: manifest }, { weight: 1, arbitrary: json }), (value) => {
-        const { errors, pod } = checkPodShape(value);
-        if (errors !== undefined) {
-          expect(errors.length).toBeGreaterThan(0);
-          return;
-        }
-        const placed = staticPod(pod, { nodeName: "node", source: { kind: "file", path: "/a" } });
-        expect(validatePod(placed)).toBeArray();
-        expect(staticPodReferences(placed)).toBeArray();
-        expect(defaultPod(placed)).toEqual(placed);
-      }),
-      { numRuns },
-    );
-  });
+  test(
+    "a value is refused, or becomes a pod that every later step takes",
+    () => {
+      fc.assert(
+        fc.property(fc.oneof({ weight: 9, arbitrary: manifest }, { weight: 1, arbitrary: json }), (value) => {
+          const { errors, pod } = checkPodShape(value);
+          if (errors !== undefined) {
+            expect(errors.length).toBeGreaterThan(0);
+            return;
+          }
+          const placed = staticPod(pod, { nodeName: "node", source: { kind: "file", path: "/a" } });
+          expect(validatePod(placed)).toBeArray();
+          expect(staticPodReferences(placed)).toBeArray();
+          expect(defaultPod(placed)).toEqual(placed);
+        }),
+        { numRuns },
+      );
+    },
+    timeoutMs,
+  );
 });

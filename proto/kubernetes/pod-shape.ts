@@ -17,7 +17,7 @@ const mostErrors = 20;
 /**
  * Reads any JSON value as a Pod: every field is one the API knows and of the type the API gives it, quantities and times
  * can be read, and enumerated texts are among those of this release. `null` stands for "not given", as in the API, and is
- * left out; quantities written as numbers become texts. Values are checked no further: that is validatePod's part. All
+ * left out; required fields that are not given become empty; quantities written as numbers become texts. Values are checked no further: that is validatePod's part. All
  * errors are reported, up to twenty.
  */
 export function checkPodShape(value: unknown): PodShape {
@@ -28,8 +28,7 @@ export function checkPodShape(value: unknown): PodShape {
     if (pod["kind"] !== "Pod") errors.unshift(wrongHeader("kind", pod["kind"], "Pod"));
   }
   if (errors.length > 0) return { errors: errors.slice(0, mostErrors) };
-  const { metadata, spec } = pod as { metadata?: Json; spec?: Json };
-  return { pod: { ...pod, metadata: metadata ?? {}, spec: { containers: [], ...spec } } as Pod };
+  return { pod: pod as unknown as Pod };
 }
 
 function wrongHeader(field: string, value: unknown, expected: string): FieldError {
@@ -47,9 +46,22 @@ function readObject(schema: string, path: string, value: unknown, errors: FieldE
     const field = path === "" ? key : `${path}.${key}`;
     const type = Object.hasOwn(fields, key) ? fields[key] : undefined;
     if (type === undefined) errors.push(unknownField(shorten(field), nearestName(key, Object.keys(fields))));
-    return type === undefined || item === null ? [] : [[key, readValue(type, field, item, errors)]];
+    return type === undefined || item === null ? [] : [[key, readValue(type.replace("!", ""), field, item, errors)]];
   });
-  return Object.fromEntries(read);
+  return { ...zeroObject(schema), ...Object.fromEntries(read) };
+}
+
+/** The required fields of a schema with the values that stand for "not given", as the API reads them. */
+function zeroObject(schema: string): Json {
+  const required = Object.entries(podShape[schema] ?? {}).filter(([, type]) => type.endsWith("!"));
+  return Object.fromEntries(required.map(([field, type]) => [field, zeroValue(type.slice(0, -1))]));
+}
+
+function zeroValue(type: string): unknown {
+  if (type.startsWith("[]")) return [];
+  if (type.startsWith("{}") || Object.hasOwn(podShape, type)) return zeroObject(type);
+  if (type === "boolean") return false;
+  return ["int32", "int64", "IntOrString"].includes(type) ? 0 : "";
 }
 
 function readValue(type: string, path: string, value: unknown, errors: FieldError[]): unknown {

@@ -15,6 +15,7 @@ import {
 } from "./quantity.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const timeoutMs = 5_000 + numRuns;
 
 interface GoldenRow {
   readonly input: string;
@@ -126,62 +127,82 @@ describe("for all quantities", () => {
   const quantity = text.map(parseQuantity);
   const isEqual = (a: Quantity, b: Quantity) => compareQuantities(a, b) === 0;
 
-  test("the canonical form reads back as the same number, and is its own canonical form", () => {
-    fc.assert(
-      fc.property(quantity, (a) => {
-        const canonical = formatQuantity(a);
-        expect(isEqual(parseQuantity(canonical), a)).toBe(true);
-        expect(formatQuantity(parseQuantity(canonical))).toBe(canonical);
-      }),
-      { numRuns },
-    );
-  });
+  test(
+    "the canonical form reads back as the same number, and is its own canonical form",
+    () => {
+      fc.assert(
+        fc.property(quantity, (a) => {
+          const canonical = formatQuantity(a);
+          expect(isEqual(parseQuantity(canonical), a)).toBe(true);
+          expect(formatQuantity(parseQuantity(canonical))).toBe(canonical);
+        }),
+        { numRuns },
+      );
+    },
+    timeoutMs,
+  );
 
-  test("sums do not depend on the order, and subtraction undoes them", () => {
-    fc.assert(
-      fc.property(quantity, quantity, quantity, (a, b, c) => {
-        expect(isEqual(addQuantities(a, b), addQuantities(b, a))).toBe(true);
-        expect(isEqual(addQuantities(addQuantities(a, b), c), addQuantities(a, addQuantities(b, c)))).toBe(true);
-        expect(isEqual(subtractQuantities(addQuantities(a, b), b), a)).toBe(true);
-      }),
-      { numRuns },
-    );
-  });
+  test(
+    "sums do not depend on the order, and subtraction undoes them",
+    () => {
+      fc.assert(
+        fc.property(quantity, quantity, quantity, (a, b, c) => {
+          expect(isEqual(addQuantities(a, b), addQuantities(b, a))).toBe(true);
+          expect(isEqual(addQuantities(addQuantities(a, b), c), addQuantities(a, addQuantities(b, c)))).toBe(true);
+          expect(isEqual(subtractQuantities(addQuantities(a, b), b), a)).toBe(true);
+        }),
+        { numRuns },
+      );
+    },
+    timeoutMs,
+  );
 
-  test("the order is total and agrees with subtraction", () => {
-    fc.assert(
-      fc.property(quantity, quantity, (a, b) => {
-        expect(compareQuantities(a, b)).toBe(0 - compareQuantities(b, a));
-        expect(Math.sign(Number(subtractQuantities(a, b).mantissa))).toBe(compareQuantities(a, b));
-      }),
-      { numRuns },
-    );
-  });
+  test(
+    "the order is total and agrees with subtraction",
+    () => {
+      fc.assert(
+        fc.property(quantity, quantity, (a, b) => {
+          expect(compareQuantities(a, b)).toBe(0 - compareQuantities(b, a));
+          expect(Math.sign(Number(subtractQuantities(a, b).mantissa))).toBe(compareQuantities(a, b));
+        }),
+        { numRuns },
+      );
+    },
+    timeoutMs,
+  );
 
-  test("rounding goes away from zero, by less than one", () => {
-    fc.assert(
-      fc.property(quantity, fc.integer({ min: -12, max: 6 }), (a, exponent) => {
-        const unit = { mantissa: 1n, exponent, format: a.format } as const;
-        const rounded = { mantissa: toScaled(a, exponent), exponent, format: a.format };
-        const error = subtractQuantities(rounded, a);
-        expect(compareQuantities(error, unit)).toBe(-1);
-        expect(Number(error.mantissa) * Number(a.mantissa)).toBeGreaterThanOrEqual(0);
-      }),
-      { numRuns },
-    );
-  });
-});
-
-test("any text is a quantity or a QuantityError, whatever is in it", () => {
-  const nearly = fc.stringMatching(/^[+-]?[0-9.]{0,40}[eEinumkKMGTP]{0,3}[-+]?[0-9]{0,12}$/);
-  fc.assert(
-    fc.property(fc.oneof(fc.string(), nearly), (input) => {
-      try {
-        formatQuantity(parseQuantity(input));
-      } catch (error) {
-        expect(error).toBeInstanceOf(QuantityError);
-      }
-    }),
-    { numRuns },
+  test(
+    "rounding goes away from zero, by less than one",
+    () => {
+      fc.assert(
+        fc.property(quantity, fc.integer({ min: -12, max: 6 }), (a, exponent) => {
+          const unit = { mantissa: 1n, exponent, format: a.format } as const;
+          const rounded = { mantissa: toScaled(a, exponent), exponent, format: a.format };
+          const error = subtractQuantities(rounded, a);
+          expect(compareQuantities(error, unit)).toBe(-1);
+          expect(Number(error.mantissa) * Number(a.mantissa)).toBeGreaterThanOrEqual(0);
+        }),
+        { numRuns },
+      );
+    },
+    timeoutMs,
   );
 });
+
+test(
+  "any text is a quantity or a QuantityError, whatever is in it",
+  () => {
+    const nearly = fc.stringMatching(/^[+-]?[0-9.]{0,40}[eEinumkKMGTP]{0,3}[-+]?[0-9]{0,12}$/);
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), nearly), (input) => {
+        try {
+          formatQuantity(parseQuantity(input));
+        } catch (error) {
+          expect(error).toBeInstanceOf(QuantityError);
+        }
+      }),
+      { numRuns },
+    );
+  },
+  timeoutMs,
+);

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { formatMicroTime, formatNanoTime, formatTime, parseTime, TimeError } from "./time.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const timeoutMs = 5_000 + numRuns;
 const noon = Date.UTC(2026, 0, 2, 12, 0, 0);
 
 describe("a time in any form of RFC 3339 is the same moment", () => {
@@ -61,30 +62,38 @@ test("a Time has whole seconds, a MicroTime always six digits, config.seen as ma
   expect(formatNanoTime(noon + 120)).toBe("2026-01-02T12:00:00.12Z");
 });
 
-test("what is written reads back, for every moment of the years 0 to 9999", () => {
-  const moment = fc.integer({ min: Date.UTC(0, 0, 1) - 1900 * 365 * 86_400_000, max: Date.UTC(9999, 11, 31) });
-  fc.assert(
-    fc.property(moment, (epochMs) => {
-      expect(parseTime(formatMicroTime(epochMs))).toBe(epochMs);
-      expect(parseTime(formatNanoTime(epochMs))).toBe(epochMs);
-      expect(parseTime(formatTime(epochMs))).toBe(Math.floor(epochMs / 1000) * 1000);
-    }),
-    { numRuns },
-  );
-});
+test(
+  "what is written reads back, for every moment of the years 0 to 9999",
+  () => {
+    const moment = fc.integer({ min: Date.UTC(0, 0, 1) - 1900 * 365 * 86_400_000, max: Date.UTC(9999, 11, 31) });
+    fc.assert(
+      fc.property(moment, (epochMs) => {
+        expect(parseTime(formatMicroTime(epochMs))).toBe(epochMs);
+        expect(parseTime(formatNanoTime(epochMs))).toBe(epochMs);
+        expect(parseTime(formatTime(epochMs))).toBe(Math.floor(epochMs / 1000) * 1000);
+      }),
+      { numRuns },
+    );
+  },
+  timeoutMs,
+);
 
-test("any text is a time or a TimeError", () => {
-  const nearly = fc.stringMatching(
-    /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$/,
-  );
-  fc.assert(
-    fc.property(fc.oneof(fc.string(), nearly), (text) => {
-      try {
-        expect(parseTime(text)).toBeNumber();
-      } catch (error) {
-        expect(error).toBeInstanceOf(TimeError);
-      }
-    }),
-    { numRuns },
-  );
-});
+test(
+  "any text is a time or a TimeError",
+  () => {
+    const nearly = fc.stringMatching(
+      /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$/,
+    );
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), nearly), (text) => {
+        try {
+          expect(parseTime(text)).toBeNumber();
+        } catch (error) {
+          expect(error).toBeInstanceOf(TimeError);
+        }
+      }),
+      { numRuns },
+    );
+  },
+  timeoutMs,
+);

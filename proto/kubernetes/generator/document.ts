@@ -47,3 +47,14 @@ export function schemasByShortName(document: ApiDocument): readonly (readonly [s
     .map(([name, schema]) => [shortName(name), schema] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
 }
+
+/**
+ * Fields of a kind that the document calls optional, since a client may leave them out when it sends the object, but that
+ * every object has that an API server sends.
+ */
+const alwaysThere: readonly string[] = ["metadata", "spec"];
+
+/** The properties that an object has in any case. */
+export function requiredProperties(schema: ApiSchema): ReadonlySet<string> {
+  return new Set([...(schema.required ?? []), ...(schema.kinds === undefined ? [] : alwaysThere)]);
+}

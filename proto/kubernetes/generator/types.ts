@@ -1,4 +1,11 @@
-import { type ApiDocument, type ApiKind, type ApiSchema, schemasByShortName, shortName } from "./document.ts";
+import {
+  type ApiDocument,
+  type ApiKind,
+  type ApiSchema,
+  requiredProperties,
+  schemasByShortName,
+  shortName,
+} from "./document.ts";
 import { type EnumType, enumNames, enumOf } from "./enums.ts";
 
 /** Schemas that are plain JSON values with a meaning of their own. */
@@ -10,12 +17,6 @@ const aliases: Readonly<Record<string, readonly [type: string, meaning: string]>
   RawExtension: ["unknown", "Any JSON value."],
   Time: ["string", "RFC 3339 to the second, such as `2026-01-02T03:04:05Z`."],
 };
-
-/**
- * Fields of a kind that the document calls optional, since a client may leave them out when it sends the object, but that
- * every object has that an API server sends.
- */
-const alwaysThere: readonly string[] = ["metadata", "spec"];
 
 const plainTypes: Readonly<Partial<Record<string, string>>> = {
   boolean: "boolean",
@@ -49,7 +50,7 @@ export function renderTypes(document: ApiDocument): string {
 
 function renderInterface(name: string, schema: ApiSchema, enums: Enums): string {
   const kind = schema.kinds?.[0];
-  const required = new Set([...(schema.required ?? []), ...(kind === undefined ? [] : alwaysThere)]);
+  const required = requiredProperties(schema);
   const fields = Object.entries(schema.properties ?? {}).map(([property, field]) => {
     const type = kindLiteral(property, kind) ?? renderField(`${name}.${property}`, field, enums);
     return `  readonly ${property}${required.has(property) ? "" : "?"}: ${type};\n`;

@@ -22,7 +22,7 @@ export interface FieldError {
 
 /** `spec.containers[0].name: Required value`. */
 export function describeFieldError({ field, message }: FieldError): string {
-  return field === "" ? message : `${field}: ${message}`;
+  return field === "" ? message : `${shorten(field)}: ${message}`;
 }
 
 export function required(field: string, detail?: string): FieldError {
@@ -77,5 +77,9 @@ function withDetail(message: string, detail: string | undefined): string {
 
 /** A manifest may hold megabytes; a message shows how a value begins. */
 function quote(value: string | number): string {
-  return JSON.stringify(typeof value === "string" && value.length > 120 ? `${value.slice(0, 120)}…` : value);
+  return JSON.stringify(typeof value === "string" ? shorten(value) : value);
+}
+
+function shorten(text: string): string {
+  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }

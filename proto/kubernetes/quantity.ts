@@ -129,7 +129,7 @@ export function subtractQuantities(a: Quantity, b: Quantity): Quantity {
   return addQuantities(a, negateQuantity(b));
 }
 
-export function negateQuantity(quantity: Quantity): Quantity {
+function negateQuantity(quantity: Quantity): Quantity {
   return { ...quantity, mantissa: -quantity.mantissa };
 }
 

@@ -81,7 +81,7 @@ export const enumNames: Readonly<Record<string, string>> = {
 };
 
 /** Enumerations that the API documents in words, and those of the document that others extend. */
-export const enumTypes: Readonly<Record<string, EnumType>> = {
+const enumTypes: Readonly<Record<string, EnumType>> = {
   CertificateSigningRequestConditionType: { openness: "closed", values: ["Approved", "Denied", "Failed"] },
   ConditionStatus: { openness: "closed", values: ["False", "True", "Unknown"] },
   ContainerRestartPolicy: { openness: "closed", values: ["Always", "Never", "OnFailure"] },

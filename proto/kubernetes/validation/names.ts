@@ -14,10 +14,6 @@ const subdomainRule =
 const qualifiedRule =
   "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
-function atMost(bytes: number): string {
-  return `must be no more than ${bytes} bytes`;
-}
-
 /** Checks `value`, which may be a part of the `shown` text that the user wrote. */
 function checkText(
   field: string,
@@ -27,10 +23,8 @@ function checkText(
   rule: string,
   shown = value,
 ): FieldErrors {
-  return [
-    ...errorIf(value.length > longest, () => invalid(field, shown, atMost(longest))),
-    ...errorIf(!pattern.test(value), () => invalid(field, shown, rule)),
-  ];
+  if (value.length > longest) return [invalid(field, shown, `must be no more than ${longest} bytes`)];
+  return errorIf(!pattern.test(value), () => invalid(field, shown, rule));
 }
 
 /** An RFC 1123 label: the name of a container, a volume, a namespace. */

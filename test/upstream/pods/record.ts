@@ -9,7 +9,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Pod, Status } from "../../../proto/kubernetes/gen/types.ts";
+import type { Pod, Status, StatusCause } from "../../../proto/kubernetes/gen/types.ts";
 import { badPods } from "./bad.ts";
 import { goodPods } from "./good.ts";
 
@@ -42,6 +42,11 @@ async function recordDefaults(server: string): Promise<void> {
   write("pod-defaults.json", rows);
 }
 
+/** The server walks maps, so that its order is another one each time. */
+function sorted(causes: readonly StatusCause[]): readonly StatusCause[] {
+  return causes.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+}
+
 async function recordErrors(server: string): Promise<void> {
   const rows: unknown[] = [];
   for (const [name, pod] of Object.entries(badPods)) {
@@ -51,7 +56,12 @@ async function recordErrors(server: string): Promise<void> {
       continue;
     }
     const { reason, message, details } = answer;
-    rows.push({ name, pod, reason, ...(details?.causes === undefined ? { message } : { causes: details.causes }) });
+    rows.push({
+      name,
+      pod,
+      reason,
+      ...(details?.causes === undefined ? { message } : { causes: sorted(details.causes) }),
+    });
   }
   write("pod-errors.json", rows);
 }

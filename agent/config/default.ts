@@ -16,7 +16,11 @@ export function applyDefaults(config: MapNode, gates: Gates): MapNode {
 function applyDependentDefaults(config: MapNode): MapNode {
   let filled = config;
   const updates = config.entries.get("nodeStatusUpdateFrequency");
-  if (updates !== undefined && !isZero(updates) && isZero(config.entries.get("nodeStatusReportFrequency")))
+  if (
+    updates !== undefined &&
+    !isZeroDuration(updates) &&
+    isZeroDuration(config.entries.get("nodeStatusReportFrequency"))
+  )
     filled = setAt(filled, ["nodeStatusReportFrequency"], updates);
   const parallel = config.entries.get("maxParallelImagePulls");
   if (parallel?.kind === "scalar" && Number(parallel.value) >= 2 && !config.entries.has("serializeImagePulls"))
@@ -81,21 +85,14 @@ function defaultOf(field: Field, gates: Gates, origin: string): Node | undefined
 
 /** Go cannot tell a zero from nothing, except behind a pointer and in lists and maps. */
 function isSet(value: Node | undefined, { type }: Field): boolean {
-  if (value === undefined) return false;
-  return type.startsWith("*") || value.kind !== "scalar" || !isZero(value);
+  if (value?.kind !== "scalar") return value !== undefined;
+  if (type === "Duration" || type === "TimeOrMetaDuration") return !isZeroDuration(value);
+  return type.startsWith("*") || !(value.value === "" || value.value === 0 || value.value === false);
 }
 
-function isZero(node: Node | undefined): boolean {
-  if (node === undefined) return true;
-  if (node.kind !== "scalar") return false;
-  const { value } = node;
-  return (
-    value === null ||
-    value === "" ||
-    value === 0 ||
-    value === false ||
-    (typeof value === "string" && parseDuration(value) === 0)
-  );
+function isZeroDuration(node: Node | undefined): boolean {
+  if (node?.kind !== "scalar") return true;
+  return node.value === 0 || (typeof node.value === "string" && parseDuration(node.value) === 0);
 }
 
 function zeroOf({ type }: Field): Json | undefined {

@@ -178,7 +178,6 @@ function checkGates(config: KubeletConfiguration, gates: Gates): ReturnType<Rule
       "imagePullCredentialsVerificationPolicy",
     ),
     needs("MemoryQoS", config.memoryReservationPolicy === "TieredReservation", "memoryReservationPolicy"),
-    needs("QOSReserved", Object.keys(config.qosReserved).length > 0, "qosReserved"),
   ];
 }
 

@@ -280,7 +280,7 @@ export const schema = {
   systemReserved: later("map[string]string", noReservations, reserved),
   kubeReserved: later("map[string]string", noReservations, reserved),
   reservedSystemCPUs: later("string", noReservations, { must: "a CPU list such as 0-3,8" }),
-  showHiddenMetricsForVersion: later("string", "no metrics are served yet"),
+  showHiddenMetricsForVersion: later("string", "no metrics are served yet", { allowed: ["", "1.35"] }),
   systemReservedCgroup: later("string", noReservations),
   kubeReservedCgroup: later("string", noReservations),
   enforceNodeAllocatable: later("[]string", noReservations, {

@@ -47,7 +47,8 @@ async function readText(file: string, { read }: ConfigFiles): Promise<string | S
   try {
     return await read(file, longestFile);
   } catch (error) {
-    return broken(file, `cannot be read: ${describeCause(error)}`);
+    // A reason that names the file again would say it twice.
+    return broken(file, `cannot be read: ${describeCause(error).replace(`${file} `, "it ")}`);
   }
 }
 

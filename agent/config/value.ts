@@ -8,6 +8,8 @@ import { defaultOrigin, type Node, type Scalar, type ScalarNode, showNode } from
 import { fieldAt, keyBelow, pathBelow } from "./path.ts";
 import type { Problem } from "./problem.ts";
 
+const fewKeys = 6;
+
 /** Holds every value of the whole configuration against its row: ranges, enumerations, formats, keys of maps. */
 export function checkValues(config: Node): readonly Problem[] {
   return checkNode(config, "", "", undefined);
@@ -40,7 +42,7 @@ function checkEntry(key: string, value: Node, path: string, shown: string, field
   if (path === "reservedMemory[].limits" && !isMemoryResource(key))
     return [{ where, field: shown, message: "unknown resource, known are memory and hugepages-<size>" }];
   if (field.keys !== undefined && !field.keys.includes(key)) {
-    const nearest = nearestName(key, field.keys);
+    const nearest = field.keys.length > fewKeys ? nearestName(key, field.keys) : undefined;
     const hint = nearest === undefined ? `must be one of ${field.keys.join(", ")}` : `did you mean ${nearest}?`;
     return [{ where, field: shown, message: `unknown key, ${hint}` }];
   }

@@ -1,0 +1,216 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import type { Field } from "./field.ts";
+import { flagGroups } from "./flag-table.ts";
+import { loadConfig } from "./load.ts";
+import { type Json, jsonOf, mergePatch, nodeOf } from "./node.ts";
+import { ConfigError } from "./problem.ts";
+import { schema } from "./schema.ts";
+import { parseYaml } from "./yaml.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const longMs = 1_800_000;
+const head = { apiVersion: "kubelet.config.k8s.io/v1beta1", kind: "KubeletConfiguration" };
+
+const rows: readonly (readonly [string, Field])[] = Object.entries(schema);
+const flags = flagGroups.flatMap((group) => group.flags).filter(({ name }) => !["config", "config-dir"].includes(name));
+
+/** Loads one file; undefined where it is refused, which must be by ConfigError with lines of text. */
+async function load(argv: readonly string[], text?: string) {
+  const files = { read: () => Promise.resolve(text ?? ""), list: () => Promise.resolve([]) };
+  const place = text === undefined ? [] : ["--config=/c"];
+  try {
+    return await loadConfig({ argv: [...place, ...argv], files, workingDirectory: "/", hostname: "node" });
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    expect(error.problems.length).toBeGreaterThan(0);
+    expect(error.message.split("\n")).toHaveLength(error.problems.length);
+    return undefined;
+  }
+}
+
+const soup = fc
+  .array(
+    fc.constantFrom(
+      ..."[]{}:,&*!|>-?#%@`\"' \n\t\r\u00e9\u2028\u0000ab0.<~",
+      ": ",
+      "- ",
+      "\n  ",
+      "&a",
+      "*a",
+      "<<: ",
+      "---\n",
+      "!!int ",
+    ),
+    { maxLength: 60 },
+  )
+  .map((parts) => parts.join(""));
+
+test(
+  "any text is YAML or a ConfigError",
+  () => {
+    const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 200 })), (text) => {
+      try {
+        parseYaml(text, "f");
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error;
+      }
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+test(
+  "JSON means itself",
+  () => {
+    const property = fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
+      const node = parseYaml(JSON.stringify(value), "f");
+      // Minus zero is a zero in Go.
+      expect(JSON.stringify(node && jsonOf(node))).toBe(JSON.stringify(value));
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+const names = rows.map(([path]) => path).filter((path) => !path.includes("."));
+const anyConfig = fc.dictionary(
+  fc.oneof(fc.constantFrom(...names), fc.string({ maxLength: 8 })),
+  fc.oneof(
+    fc.jsonValue({ maxDepth: 3 }),
+    fc.constantFrom("1m", "10Mi", "50%", "x", -1, 0, 1, 2 ** 31, 1e300, true, null, [], {}),
+    fc.dictionary(
+      fc.constantFrom("enabled", "webhook", "x509", "format", "memory.available", "cpu", "key", "__proto__"),
+      fc.jsonValue({ maxDepth: 1 }),
+    ),
+  ),
+  { maxKeys: 8 },
+);
+
+test(
+  "any fields with any values are a configuration or a ConfigError",
+  async () => {
+    const property = fc.asyncProperty(anyConfig, async (fields) => {
+      await load([], JSON.stringify({ ...head, ...fields }));
+    });
+    await fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+const anyFlag = fc.oneof(
+  fc
+    .tuple(
+      fc.constantFrom(...flags),
+      fc.oneof(
+        fc.string({ maxLength: 12 }),
+        fc.constantFrom("1", "1m", "a=b", "a:b", "a<1", "true", "::", "0:memory=1Gi", "k=v:NoSchedule"),
+      ),
+    )
+    .map(([{ name }, text]) => `--${name}=${text}`),
+  fc.constantFrom(...flags).map(({ name }) => `--${name}`),
+  fc.string({ maxLength: 10 }),
+  fc.constantFrom("--", "-", "-v", "-v2", "-vvv", "---", "--=", "-h=", "-\u00e9"),
+);
+
+test(
+  "any command line is a configuration or a ConfigError",
+  async () => {
+    const isHarmless = (word: string) => !/^--config/.test(word);
+    const property = fc.asyncProperty(fc.array(anyFlag.filter(isHarmless), { maxLength: 6 }), async (argv) => {
+      await load(argv);
+    });
+    await fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+const sound = fc
+  .subarray(
+    rows.filter(([path]) => !path.includes(".") && path !== "featureGates"),
+    { maxLength: 12 },
+  )
+  .chain((some) => fc.record(Object.fromEntries(some.map(([path, field]) => [path, soundValue(field)]))));
+
+test(
+  "what a configuration became is a configuration that becomes the same",
+  async () => {
+    let accepted = 0;
+    const property = fc.asyncProperty(sound, async (fields) => {
+      const loaded = await load([], JSON.stringify({ ...head, ...withoutUndefined(fields) }));
+      if (loaded?.kind !== "config") return;
+      accepted += 1;
+      const again = await load([], JSON.stringify(loaded.config.kubelet));
+      expect(again?.kind === "config" && again.config).toEqual(loaded.config);
+    });
+    await fc.assert(property, { numRuns });
+    expect(accepted).toBeGreaterThan(numRuns / 10);
+  },
+  longMs,
+);
+
+const patchable = fc.letrec<{ value: Json }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: "small" },
+    fc.constantFrom(null, 1, "x"),
+    fc.array(fc.constantFrom(1, null), { maxLength: 2 }),
+    fc.dictionary(fc.constantFrom("a", "b", "c"), tie("value")) as fc.Arbitrary<Json>,
+  ),
+})).value;
+
+test(
+  "a merge patch does what RFC 7386 says, and a second time nothing",
+  () => {
+    const property = fc.property(patchable, patchable, (target, patch) => {
+      const merged = mergePatch(nodeOf(target, "file"), nodeOf(patch, "patch"));
+      expect(jsonOf(merged)).toEqual(applyRfc7386(target, patch));
+      expect(jsonOf(mergePatch(merged, nodeOf(patch, "patch")))).toEqual(jsonOf(merged));
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+test(
+  "an empty patch changes no map",
+  () => {
+    const property = fc.property(fc.dictionary(fc.constantFrom("a", "b"), patchable), (target) => {
+      expect(jsonOf(mergePatch(nodeOf(target, "file"), nodeOf({}, "patch")))).toEqual(target);
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+/** The pseudo code of the RFC, letter for letter. */
+function applyRfc7386(target: Json | undefined, patch: Json): Json {
+  if (!isMap(patch)) return patch;
+  const result = new Map(isMap(target) ? Object.entries(target) : []);
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) result.delete(name);
+    else result.set(name, applyRfc7386(result.get(name), value));
+  }
+  return Object.fromEntries(result);
+}
+
+function isMap(json: Json | undefined): json is { readonly [key: string]: Json } {
+  return typeof json === "object" && json !== null && !Array.isArray(json);
+}
+
+/** A value that the row accepts, or undefined where only the default is sure to be right. */
+function soundValue({ type, allowed, range, must, default: byDefault }: Field): fc.Arbitrary<Json | undefined> {
+  const others = fc.constant(byDefault);
+  if (type === "[]string" && allowed) return fc.uniqueArray(fc.constantFrom(...allowed), { maxLength: 2 });
+  if (allowed && type === "string") return fc.constantFrom(...allowed);
+  if (range && typeof range[0] === "number" && type !== "*float64")
+    return fc.integer({ min: range[0], max: Math.min(Number(range[1]), 2 ** 31 - 1) });
+  if (type === "bool" || type === "*bool") return fc.boolean();
+  if (type === "Duration") return fc.constantFrom("1s", "1m30s", "250ms", "2h", "0s");
+  if (type === "string" && must === undefined) return fc.constantFrom("", "/x", "0", "yes", "0644", "a: b");
+  return others;
+}
+
+function withoutUndefined(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,383 @@
+import { describe, expect, test } from "bun:test";
+import type { Config } from "./config.ts";
+import { loadConfig } from "./load.ts";
+import { ConfigError } from "./problem.ts";
+
+const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+
+/** Loads a configuration from files in memory: `/config` is the file, `/d/…` are drop-ins. Their type is added. */
+async function load(argv: readonly string[], contents: Readonly<Record<string, string>> = {}) {
+  const texts = new Map(Object.entries(contents).map(([path, text]) => [path, `${head}${text}\n`]));
+  const read = (path: string) => {
+    const text = texts.get(path);
+    return text === undefined ? Promise.reject(new Error("no such file")) : Promise.resolve(text);
+  };
+  const names = [...texts.keys()].filter((path) => path.startsWith("/d/")).map((path) => path.slice(3));
+  const list = () => Promise.resolve(names.map((name) => ({ name, kind: "file" })));
+  const places = [
+    ...(texts.has("/config") ? ["--config", "/config"] : []),
+    ...(names.length > 0 ? ["--config-dir", "/d"] : []),
+  ];
+  const loaded = await loadConfig({
+    argv: [...places, ...argv],
+    files: { read, list },
+    workingDirectory: "/work",
+    hostname: "Node-1",
+  });
+  if (loaded.kind !== "config") throw new Error(`found ${loaded.kind}`);
+  return loaded;
+}
+
+async function problemsOf(argv: readonly string[], contents: Readonly<Record<string, string>> = {}): Promise<string[]> {
+  try {
+    await load(argv, contents);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as Error).message.split("\n");
+  }
+  throw new Error("it was accepted");
+}
+
+describe("without any setting", () => {
+  test("the node is standalone, secure, and named like the machine", async () => {
+    const { config } = await load([]);
+    expect(config).toMatchObject({
+      kubeconfig: undefined,
+      nodeName: "node-1",
+      rootDir: "/var/lib/kubelet",
+      staticPodPath: undefined,
+    });
+    expect(config.kubelet.authentication.anonymous.enabled).toBe(false);
+    expect(config.kubelet.authorization.mode).toBe("Webhook");
+    expect(config.kubelet.readOnlyPort).toBe(0);
+  });
+
+  test("no file is read", async () => {
+    const touched = () => Promise.reject(new Error("touched"));
+    const files = { read: touched, list: touched };
+    const loaded = await loadConfig({ argv: [], files, workingDirectory: "/", hostname: "n" });
+    expect(loaded.kind).toBe("config");
+  });
+
+  test("what is not carried out of the defaults is said", async () => {
+    const { warnings } = await load([]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/^default: cgroupsPerQOS true is known but not implemented yet: /),
+    ]);
+  });
+});
+
+describe("a value reaches the agent in its own unit", () => {
+  const rows: readonly (readonly [string, string, Partial<Config>])[] = [
+    [
+      "durations are milliseconds",
+      "fileCheckFrequency: 1m30s\ncpuCFSQuotaPeriod: 50ms",
+      { fileCheckFrequencyMs: 90_000, cpuCFSQuotaPeriodMs: 50 },
+    ],
+    ["pulls are one at a time by default", "", { serializeImagePulls: true, maxParallelImagePulls: 1 }],
+    [
+      "a limit of parallel pulls ends the queue",
+      "maxParallelImagePulls: 4",
+      { serializeImagePulls: false, maxParallelImagePulls: 4 },
+    ],
+    ["parallel pulls without a limit", "serializeImagePulls: false", { maxParallelImagePulls: undefined }],
+    [
+      "images come from the runtime",
+      "containerRuntimeEndpoint: /run/c.sock",
+      { imageServiceEndpoint: "unix:///run/c.sock" },
+    ],
+    [
+      "images may come from elsewhere",
+      "imageServiceEndpoint: unix:///i.sock",
+      { imageServiceEndpoint: "unix:///i.sock" },
+    ],
+    ["crash back-off ends at five minutes", "", { maxContainerRestartPeriodMs: 300_000 }],
+    [
+      "crash back-off may end sooner",
+      "crashLoopBackOff: {maxContainerRestartPeriod: 20s}",
+      { maxContainerRestartPeriodMs: 20_000 },
+    ],
+    [
+      "without the gate it ends at five minutes",
+      "featureGates: {KubeletCrashLoopBackOffMax: false}",
+      { maxContainerRestartPeriodMs: 300_000 },
+    ],
+    ["an empty resolvConf is none", 'resolvConf: ""', { resolvConf: undefined }],
+    ["relative paths start at the working directory", "staticPodPath: pods", { staticPodPath: "/work/pods" }],
+    ["zero is no setting for what is no pointer", "maxPods: 0\nregistryBurst: 0", { maxPods: 110, registryBurst: 10 }],
+    [
+      "zero is a setting behind a pointer",
+      "registryPullQPS: 0\noomScoreAdj: 0",
+      { registryPullQPS: 0, oomScoreAdj: 0 },
+    ],
+    ["null is no setting", "maxPods: null\nclusterDNS: ~", { maxPods: 110, clusterDNS: [] }],
+    ["logging", "logging: {format: json, verbosity: 4}", { logging: { format: "json", verbosity: 4 } }],
+  ];
+  for (const [name, text, expected] of rows)
+    test(name, async () => expect((await load([], { "/config": text })).config).toMatchObject(expected));
+});
+
+describe("the stronger word wins", () => {
+  test("flags over drop-ins over the file over defaults", async () => {
+    const files = { "/config": "maxPods: 1\npodsPerCore: 1\nport: 1", "/d/1.conf": "maxPods: 2\npodsPerCore: 2" };
+    const { kubelet } = (await load(["--max-pods=3"], files)).config;
+    expect([kubelet.maxPods, kubelet.podsPerCore, kubelet.port, kubelet.healthzPort]).toEqual([3, 2, 1, 10248]);
+  });
+
+  test("later drop-ins over earlier ones, lists whole, maps key by key", async () => {
+    const files = {
+      "/config": "clusterDNS: [1.1.1.1, 2.2.2.2]\nsystemReserved: {cpu: 1m, memory: 1Gi}",
+      "/d/20.conf": "clusterDNS: [4.4.4.4]",
+      "/d/10.conf": "clusterDNS: [3.3.3.3]\nsystemReserved: {cpu: 2m}",
+    };
+    const { kubelet } = (await load([], files)).config;
+    expect(kubelet.clusterDNS).toEqual(["4.4.4.4"]);
+    expect(kubelet.systemReserved).toEqual({ cpu: "2m", memory: "1Gi" });
+  });
+
+  test("null in a drop-in brings the default back", async () => {
+    const files = {
+      "/config": "maxPods: 5\nsystemReserved: {cpu: 1m, memory: 1Gi}",
+      "/d/1.conf": "maxPods: null\nsystemReserved: {cpu: null}",
+    };
+    const { kubelet } = (await load([], files)).config;
+    expect([kubelet.maxPods, kubelet.systemReserved]).toEqual([110, { memory: "1Gi" }]);
+  });
+
+  test("feature gates are merged one by one", async () => {
+    const files = {
+      "/config": "featureGates: {EnvFiles: false, PodsAPI: true}",
+      "/d/1.conf": "featureGates: {PodsAPI: false}",
+    };
+    const { gates } = (await load(["--feature-gates=MemoryQoS=true"], files)).config;
+    expect([gates["EnvFiles"], gates["PodsAPI"], gates["MemoryQoS"]]).toEqual([false, false, true]);
+  });
+
+  test("a drop-in meets the file's defaults, not the file's silence", async () => {
+    expect(await problemsOf([], { "/config": "", "/d/1.conf": "maxParallelImagePulls: 5" })).toEqual([
+      "/d/1.conf:3: maxParallelImagePulls: found 5, must be 1 unless serializeImagePulls is false",
+    ]);
+    const reported = async (files: Readonly<Record<string, string>>) =>
+      (await load([], files)).config.kubelet.nodeStatusReportFrequency;
+    expect(await reported({ "/config": "nodeStatusUpdateFrequency: 7s" })).toBe("7s");
+    expect(await reported({ "/config": "", "/d/1.conf": "nodeStatusUpdateFrequency: 7s" })).toBe("5m");
+  });
+
+  test("thresholds of one's own replace the defaults, unless they are to be added", async () => {
+    const hard = async (text: string) => (await load([], { "/config": text })).config.kubelet.evictionHard;
+    expect(await hard("evictionHard: {memory.available: 1Gi}")).toEqual({ "memory.available": "1Gi" });
+    expect(await hard("evictionHard: {}")).toEqual({});
+    const added = await hard("evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true");
+    expect(added).toMatchObject({ "memory.available": "1Gi", "nodefs.available": "10%" });
+  });
+});
+
+describe("is refused in one line with file, line, field, found and allowed", () => {
+  const rows: readonly (readonly [string, string, string])[] = [
+    ["an unknown field", "maxPod: 3", "maxPod: unknown field, did you mean maxPods?"],
+    ["an unknown field below", "logging: {fromat: json}", "logging.fromat: unknown field, did you mean format?"],
+    ["an unknown field like nothing", "memorySwap: {xyz: 1}", "memorySwap.xyz: unknown field, known are swapBehavior"],
+    ["the wrong type", "maxPods: many", 'maxPods: found "many", must be an integer from 0 to 2147483647'],
+    ["a number for a text", "clusterDomain: 5", "clusterDomain: found 5, must be a string (put it in quotes)"],
+    [
+      "a number for a duration",
+      "syncFrequency: 10",
+      "syncFrequency: found 10, must be a duration greater than zero, such as 1m30s",
+    ],
+    [
+      "a value for a list",
+      "clusterDNS: 10.0.0.10",
+      'clusterDNS: found "10.0.0.10", must be a list, each an IP address',
+    ],
+    [
+      "a list for a map",
+      "evictionHard: []",
+      "evictionHard: found an empty list, must be a map, each value a quantity greater than zero, such as 100Mi, or a percentage from 0% to 100%",
+    ],
+    ["a list for a struct", "authentication: []", "authentication: found an empty list, must be a map of fields"],
+    [
+      "none of the words",
+      "hairpinMode: foo",
+      'hairpinMode: found "foo", must be one of "promiscuous-bridge", "hairpin-veth", "none"',
+    ],
+    ["out of range", "port: 70000", "port: found 70000, must be an integer from 1 to 65535"],
+    [
+      "a period out of range",
+      "cpuCFSQuotaPeriod: 2s",
+      'cpuCFSQuotaPeriod: found "2s", must be a duration from 1ms to 1s',
+    ],
+    ["an element", "clusterDNS: [10.0.0.10, ten]", 'clusterDNS[1]: found "ten", must be an IP address'],
+    [
+      "an unknown signal",
+      "evictionHard: {memory.availble: 1Gi}",
+      'evictionHard["memory.availble"]: unknown key, did you mean memory.available?',
+    ],
+    [
+      "an unknown resource",
+      "systemReserved: {gpu: 1}",
+      'systemReserved["gpu"]: found 1, must be a quantity, not negative, such as 500m or 1Gi (put it in quotes)',
+    ],
+    [
+      "a resource that is none",
+      'systemReserved: {gpu: "1"}',
+      'systemReserved["gpu"]: unknown key, must be one of cpu, memory, ephemeral-storage, pid',
+    ],
+    [
+      "no quantity",
+      "kubeReserved: {cpu: lots}",
+      'kubeReserved["cpu"]: found "lots", must be a quantity, not negative, such as 500m or 1Gi',
+    ],
+    [
+      "an unknown gate",
+      "featureGates: {EventPLEG: true}",
+      "featureGates.EventPLEG: unknown feature gate, did you mean EventedPLEG?",
+    ],
+    [
+      "a locked gate",
+      "featureGates: {SidecarContainers: false}",
+      "featureGates.SidecarContainers: found false, must be true: the gate is locked",
+    ],
+    [
+      "a taint without a key",
+      "registerWithTaints: [{effect: NoExecute}]",
+      'registerWithTaints[0].key: found "", must be a label key such as example.com/role',
+    ],
+    [
+      "a low threshold above the high one",
+      "imageGCLowThresholdPercent: 90",
+      "imageGCLowThresholdPercent: imageGCLowThresholdPercent (90) must be less than imageGCHighThresholdPercent (85)",
+    ],
+    ["runOnce", "runOnce: true", "runOnce: found true, must be false: Kubernetes has removed it"],
+    [
+      "pods without cgroups",
+      "cgroupsPerQOS: false",
+      'enforceNodeAllocatable: found pods, must be [] or ["none"] while cgroupsPerQOS is false',
+    ],
+  ];
+  for (const [name, text, expected] of rows)
+    test(name, async () => expect(await problemsOf([], { "/config": text })).toEqual([`/config:3: ${expected}`]));
+
+  test("several problems, a line each, in the order of the file", async () => {
+    const text = "hairpinMode: foo\nmaxPod: 1\nclusterDNS: [a, b]";
+    expect((await problemsOf([], { "/config": text })).map((line) => line.slice(0, 22))).toEqual([
+      "/config:3: hairpinMode",
+      "/config:4: maxPod: unk",
+      "/config:5: clusterDNS[",
+      "/config:5: clusterDNS[",
+    ]);
+  });
+
+  test("each problem names its own file", async () => {
+    const files = { "/config": "port: x", "/d/1.conf": "maxPods: x" };
+    expect(await problemsOf([], files)).toEqual([
+      '/config:3: port: found "x", must be an integer from 1 to 65535',
+      '/d/1.conf:3: maxPods: found "x", must be an integer from 0 to 2147483647',
+    ]);
+  });
+
+  test("a file that may not be read", async () => {
+    const files = {
+      read: () => Promise.reject(new Error("EACCES: permission denied\n")),
+      list: () => Promise.resolve([]),
+    };
+    const loading = loadConfig({ argv: ["--config=c.yaml"], files, workingDirectory: "/etc", hostname: "n" });
+    expect(loading).rejects.toThrow("/etc/c.yaml: cannot be read: EACCES: permission denied");
+  });
+
+  test("a value that a flag overrides is no problem, its type is", async () => {
+    expect((await load(["--port=5"], { "/config": "port: 70000" })).config.kubelet.port).toBe(5);
+    expect(await problemsOf(["--port=5"], { "/config": "port: many" })).toHaveLength(1);
+  });
+
+  test("a header that may hold a token is never shown", async () => {
+    const text = (
+      await problemsOf(["--manifest-url-header=hunter2"], { "/config": "staticPodURLHeader: {Authorization: hunter3}" })
+    ).join();
+    expect(text).toContain("a value that is not shown");
+    expect(text).not.toContain("hunter");
+  });
+});
+
+describe("a setting without effect yet is warned of, with what happens instead", () => {
+  const cases: readonly (readonly [string, readonly string[], string, readonly string[]])[] = [
+    [
+      "a field",
+      [],
+      "maxPods: 5",
+      ["/config:3: maxPods 5 is known but not implemented yet: the number of pods is not limited yet"],
+    ],
+    [
+      "a field set to its default is not",
+      [],
+      "maxPods: 110\nsyncFrequency: 60s\nevictionHard: {}\nlogging: {vmodule: []}",
+      [expect.stringContaining("evictionHard {}")],
+    ],
+    ["a field that is carried out is not", [], "clusterDomain: cluster.local", []],
+    [
+      "a flag names itself",
+      ["--cgroup-driver=systemd"],
+      "",
+      [
+        '--cgroup-driver: cgroupDriver "systemd" is known but not implemented yet: pods and the node get no cgroups of their own yet',
+      ],
+    ],
+    [
+      "a kubeconfig",
+      ["--kubeconfig=/etc/kubernetes/kubelet.conf"],
+      "",
+      [expect.stringContaining("the agent runs static pods only")],
+    ],
+    [
+      "a gate",
+      [],
+      "featureGates: {MemoryQoS: true, EnvFiles: true}",
+      ["/config:3: the feature gate MemoryQoS is known but has no effect yet"],
+    ],
+    ["a gate that is heeded is not", [], "featureGates: {KubeletCrashLoopBackOffMax: false}", []],
+    [
+      "a secret is not shown",
+      ["--storage-driver-password=hunter2"],
+      "",
+      ["--storage-driver-password is known but not implemented yet: the agent has no cAdvisor"],
+    ],
+  ];
+  const base = "cgroupsPerQOS: false\nenforceNodeAllocatable: []";
+  for (const [name, argv, text, expected] of cases)
+    test(name, async () => {
+      const { warnings } = await load(argv, { "/config": `${text}\n${base}` });
+      expect(warnings.filter((line) => !line.includes("enforceNodeAllocatable"))).toEqual([...expected]);
+    });
+});
+
+describe("the command line asks for", () => {
+  const ask = (...argv: readonly string[]) =>
+    loadConfig({
+      argv,
+      files: { read: () => Promise.reject(new Error("read")), list: () => Promise.resolve([]) },
+      workingDirectory: "/",
+      hostname: "n",
+    });
+
+  test("the version, without reading any file", async () =>
+    expect(await ask("--config=/x", "--version")).toEqual({ kind: "version" }));
+  test("the help, whatever else is wrong", async () => {
+    const help = await ask("--nonsense", "-h");
+    expect(help).toMatchObject({ kind: "help", text: expect.stringContaining("--pod-manifest-path string") });
+  });
+});
+
+test("a node that has no name at all is refused", async () => {
+  const files = { read: () => Promise.resolve(""), list: () => Promise.resolve([]) };
+  const loading = loadConfig({ argv: [], files, workingDirectory: "/", hostname: " " });
+  expect(loading).rejects.toThrow("--hostname-override: the node has no name");
+});
+
+test("--hostname-override is trimmed and lower-cased", async () => {
+  expect((await load(["--hostname-override= Edge-7 "])).config.nodeName).toBe("edge-7");
+});
+
+test("the configuration cannot be changed, at any depth", async () => {
+  const { config } = await load([], { "/config": "clusterDNS: [1.1.1.1]" });
+  expect(() => (config.clusterDNS as string[]).push("2.2.2.2")).toThrow();
+  expect(() => Object.assign(config.kubelet.logging, { format: "json" })).toThrow();
+});

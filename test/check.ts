@@ -2,17 +2,22 @@ import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
-import { findTests, quickTests, staticSuites, testSuite } from "./suites.ts";
+import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, outcomeLine } from "./tally.ts";
 
 /**
- * The quick check: types, format, lint, unused code and every test that needs no machine. The static ones run side by
+ * The quick check over `files`: types, format, lint, unused code and every test that needs no machine. The static ones run side by
  * side; the tests follow by themselves, so that their clocks are not disturbed. One line each as they end.
  */
-export async function check(reports: string, say: (line: string) => void): Promise<readonly Outcome[]> {
+export async function check(
+  files: readonly TestFile[],
+  reports: string,
+  say: (line: string) => void,
+): Promise<readonly Outcome[]> {
   const run = async (suite: Suite) => await announce(await runSuite(suite, reports), say);
+  const quick = files.filter(({ isQuick }) => isQuick);
   const outcomes = await Promise.all(staticSuites().map(run));
-  return [...outcomes, await run(testSuite("unit and scenario tests", quickTests(findTests("."))))];
+  return [...outcomes, await run(testSuite("unit and scenario tests", quick))];
 }
 
 /** Says how a suite ended, and all that it printed if it failed. Returns it. */
@@ -31,7 +36,7 @@ if (import.meta.main) {
   process.chdir(join(import.meta.dirname, ".."));
   const started = performance.now();
   const reports = await mkdtemp(join(tmpdir(), "berth-check-"));
-  const outcomes = await check(reports, console.log);
+  const outcomes = await check(await findTests("."), reports, console.log);
   console.log(`${closingLine(outcomes)} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
   process.exitCode = outcomes.some((outcome) => outcome.failed.length > 0) ? 1 : 0;
 }

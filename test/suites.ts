@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Suite } from "./suite.ts";
 
@@ -11,25 +12,38 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
   timeoutMs: 5 * minuteMs,
 });
 
-/** Test files that need a container runtime, root, or minutes: everything else is part of the quick check. */
-const needsMachine = /^test\/(contract|e2e|bench|vm)\//;
-const isFuzz = /(^test\/fuzz\/|\.fuzz\.test\.ts$)/;
-const sourceFolders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
+/** Test files that need a container runtime and root, or minutes: everything else is part of the quick check. */
+const needsMachine = /^test\/(e2e|bench|vm)\/|^test\/contract\/.*(containerd|apiserver)/;
+const folders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
 
-/** All test files of the tree, sorted. */
-export function findTests(root: string): readonly string[] {
-  return [...new Bun.Glob(`${sourceFolders}/**/*.test.ts`).scanSync(root)].toSorted();
+/** A file of tests; `isFuzz` if the environment variable FUZZ_RUNS says how many random inputs it tries. */
+export interface TestFile {
+  readonly path: string;
+  readonly isQuick: boolean;
+  readonly isFuzz: boolean;
 }
 
-export const quickTests = (files: readonly string[]) => files.filter((file) => !needsMachine.test(file));
-export const fuzzTests = (files: readonly string[]) => files.filter((file) => isFuzz.test(file));
-export const testsIn = (files: readonly string[], folder: string) => files.filter((file) => file.startsWith(folder));
+/** All test files below `root`, sorted by path. */
+export async function findTests(root: string): Promise<readonly TestFile[]> {
+  const paths = [...new Bun.Glob(`${folders}/**/*.test.ts`).scanSync(root)].toSorted();
+  return await Promise.all(
+    paths.map(async (path) => {
+      const text = await readFile(join(root, path), "utf8");
+      return { path, isQuick: !needsMachine.test(path), isFuzz: text.includes('env["FUZZ_RUNS"]') };
+    }),
+  );
+}
 
-/** A `bun test` over `files`, one file after the other. */
-export function testSuite(name: string, files: readonly string[], env: Readonly<Record<string, string>> = {}): Suite {
-  const paths = files.map((file) => `./${file}`);
+/** A `bun test` over `files`, one file after the other. `env` is added to the environment. */
+export function testSuite(
+  name: string,
+  files: readonly TestFile[],
+  env: Readonly<Record<string, string>> = {},
+  timeoutMs = 5000,
+): Suite {
+  const paths = files.map(({ path }) => `./${path}`);
   const unavailable = files.length === 0 ? "there is no such test yet" : undefined;
-  const argv = [process.execPath, "test", "--only-failures", ...paths];
+  const argv = [process.execPath, "test", "--only-failures", `--timeout=${timeoutMs}`, ...paths];
   return { name, argv, hasReport: true, env, timeoutMs: 30 * minuteMs, unavailable };
 }
 

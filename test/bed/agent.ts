@@ -40,6 +40,8 @@ export async function startAgent({ binary, stateDir, endpoint, configuration }: 
   const argv = ["run", "--config", paths.agentConfig, "--root-dir", paths.agentRoot, "--hostname-override", "berth"];
   const child = spawn(binary, argv, { detached: true, stdio: ["ignore", log, log] });
   closeSync(log);
+  // A program that cannot be started shows as an agent that has ended.
+  child.once("error", () => undefined);
   const podsArgv = [binary, "pods", "--root-dir", paths.agentRoot];
   return {
     pid: child.pid ?? 0,
@@ -84,7 +86,7 @@ export function kubeletConfiguration(
 /** Where the program is that `npm run build` makes. */
 export const builtBinary = join(import.meta.dirname, "..", "..", "dist", "berth");
 
-const isRunning = (child: ChildProcess) => child.exitCode === null && child.signalCode === null;
+const isRunning = (child: ChildProcess) => child.pid !== undefined && child.exitCode === null && child.signalCode === null;
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (!isRunning(child)) return;

@@ -86,7 +86,8 @@ export function kubeletConfiguration(
 /** Where the program is that `npm run build` makes. */
 export const builtBinary = join(import.meta.dirname, "..", "..", "dist", "berth");
 
-const isRunning = (child: ChildProcess) => child.pid !== undefined && child.exitCode === null && child.signalCode === null;
+const isRunning = (child: ChildProcess) =>
+  child.pid !== undefined && child.exitCode === null && child.signalCode === null;
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (!isRunning(child)) return;

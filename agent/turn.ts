@@ -1,7 +1,7 @@
 import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
 import { type Action, describe, laneOf } from "./decide/action.ts";
-import type { DesiredPod } from "./decide/desired.ts";
+import type { DesiredNow } from "./decide/desired.ts";
 import {
   type ActionResult,
   emptyMemory,
@@ -58,7 +58,7 @@ export function enterLoop(uid: PodUid): PodInLoop {
 /** What one turn looked at. */
 interface Look {
   readonly pod: PodInLoop;
-  readonly desired: DesiredPod | undefined;
+  readonly desired: DesiredNow | undefined;
   readonly observed: ObservedPod;
 }
 

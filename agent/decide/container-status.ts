@@ -101,6 +101,11 @@ function failureOf(
   const pull = memory.failures.get(`image ${image}`);
   const need = previous?.state === "created" ? undefined : imageNeed(container, previous, observed, memory);
   if (pull !== undefined && need?.kind !== "ready") return pullFailure(image, pull, now);
+  if (need?.kind === "invalid")
+    return {
+      reason: "InvalidImageName",
+      message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": invalid reference format`,
+    };
   if (need?.kind === "missing")
     return {
       reason: "ErrImageNeverPull",

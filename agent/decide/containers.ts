@@ -106,6 +106,7 @@ function planStart(
   const need = imageNeed(container, previous, observed, memory);
   switch (need.kind) {
     case "missing":
+    case "invalid":
       return "free";
     case "pulling":
       return "taken";

@@ -1,20 +1,20 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-
-/** Where a pod was asked for. */
-export type PodOrigin =
-  | { readonly kind: "file"; readonly path: string }
-  | { readonly kind: "http"; readonly url: string };
+import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 
 /** A pod that somebody wants on this node, or wanted until a moment ago. */
 export interface DesiredPod {
   readonly uid: PodUid;
   readonly pod: Pod;
-  readonly origin: PodOrigin;
+  readonly source: StaticPodSource;
   /** When this node first took it; becomes `status.startTime`. Epoch milliseconds. */
   readonly acceptedAt: number;
   /** Present once the pod has to end; it never goes away again, and its grace only ever shrinks. */
   readonly termination?: Termination;
+}
+
+/** A desired pod as a decision sees it. */
+export interface DesiredNow extends DesiredPod {
   /** An earlier pod of the same namespace and name that still has to end first. */
   readonly waitsFor?: PodUid;
 }
@@ -27,6 +27,6 @@ export interface Termination {
 }
 
 /** `namespace/name`: what a user calls the pod; unique among pods that run, not over time. */
-export function fullNameOf(pod: Pod): string {
-  return `${pod.metadata.namespace ?? "default"}/${pod.metadata.name ?? ""}`;
+export function fullNameOf({ metadata: { namespace = "default", name = "" } }: Pod): string {
+  return `${namespace}/${name}`;
 }

@@ -1,4 +1,5 @@
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
+import { parseImageReference } from "../../proto/kubernetes/image-reference.ts";
 import type { PodMemory } from "./memory.ts";
 import type { ObservedContainer, ObservedPod } from "./observed.ts";
 
@@ -8,7 +9,9 @@ export type ImageNeed =
   | { readonly kind: "pull"; readonly why: string }
   | { readonly kind: "pulling" }
   /** `imagePullPolicy: Never`, and the image is not there: only somebody else can change that. */
-  | { readonly kind: "missing" };
+  | { readonly kind: "missing" }
+  /** No registry can have an image of that name. */
+  | { readonly kind: "invalid" };
 
 /**
  * Whether a container that has to be created may use its image now.
@@ -23,6 +26,7 @@ export function imageNeed(
   memory: PodMemory,
 ): ImageNeed {
   const image = imageOf(container);
+  if (parseImageReference(image) === undefined) return { kind: "invalid" };
   const pull = memory.pulls.get(image);
   if (pull?.state === "pulling") return { kind: "pulling" };
   const presence = observed.images.get(image);
@@ -43,6 +47,6 @@ export function imageNeed(
 /** The image a container asks for, with the tag that stands for none. */
 export function imageOf({ image }: Pick<Container, "image">): string {
   const name = image ?? "";
-  if (name === "" || name.includes("@") || name.slice(name.lastIndexOf("/") + 1).includes(":")) return name;
-  return `${name}:latest`;
+  const parts = parseImageReference(name);
+  return parts === undefined || parts.tag !== undefined || parts.digest !== undefined ? name : `${name}:latest`;
 }

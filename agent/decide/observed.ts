@@ -61,7 +61,15 @@ export interface ContainerExit {
 export type RunningContainer = Extract<ObservedContainer, { state: "running" }>;
 export type ExitedContainer = Extract<ObservedContainer, { state: "exited" }>;
 
-export type ImagePresence = { readonly present: true; readonly ref: string } | { readonly present: false };
+export type ImagePresence =
+  | { readonly present: true; readonly ref: string; readonly user: ImageUser }
+  | { readonly present: false };
+
+/** The user that an image asks for: by number, by name, or (neither) root. */
+export interface ImageUser {
+  readonly uid: number | undefined;
+  readonly username: string;
+}
 
 /** A pod of which the node shows nothing. */
 export function nothingObserved(uid: PodUid, namespace: string, name: string): ObservedPod {

@@ -1,5 +1,5 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import type { DesiredPod } from "./desired.ts";
+import type { DesiredNow } from "./desired.ts";
 import type { Outcome } from "./memory.ts";
 import { mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
@@ -7,7 +7,7 @@ import { sandboxNeed } from "./sandbox.ts";
 import { unsupportedFeatures } from "./support.ts";
 
 /** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
-export function outcomeOf({ pod, acceptedAt }: DesiredPod, observed: ObservedPod, now: number): Outcome | undefined {
+export function outcomeOf({ pod, acceptedAt }: DesiredNow, observed: ObservedPod, now: number): Outcome | undefined {
   const features = unsupportedFeatures(pod);
   if (features.length > 0)
     return {

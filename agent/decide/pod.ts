@@ -1,7 +1,7 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { planContainers, planFirstPulls } from "./containers.ts";
-import type { DesiredPod } from "./desired.ts";
+import type { DesiredNow } from "./desired.ts";
 import type { PodMemory } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
@@ -23,7 +23,7 @@ export interface Decision {
 
 /** The whole policy for one pod that a source has asked for. Pure: the same arguments always give the same decision. */
 export function decidePod(
-  desired: DesiredPod,
+  desired: DesiredNow,
   observed: ObservedPod,
   before: PodMemory,
   settings: Settings,
@@ -60,11 +60,11 @@ export function decideOrphan(
 }
 
 /** An earlier pod of the same name has to end before this one may begin. */
-function isHeld({ waitsFor }: DesiredPod, { sandboxes, containers }: ObservedPod): boolean {
+function isHeld({ waitsFor }: DesiredNow, { sandboxes, containers }: ObservedPod): boolean {
   return waitsFor !== undefined && sandboxes.length === 0 && containers.length === 0;
 }
 
-function endingOf({ pod, termination }: DesiredPod, { outcome }: PodMemory): Ending | undefined {
+function endingOf({ pod, termination }: DesiredNow, { outcome }: PodMemory): Ending | undefined {
   if (termination !== undefined) return { ...termination, removesAll: true };
   if (outcome === undefined) return undefined;
   const gracePeriodSeconds = pod.spec.terminationGracePeriodSeconds ?? 30;
@@ -79,7 +79,7 @@ function stageOf(plan: PlanInProgress, ending: Ending, observed: ObservedPod, me
 
 function planSync(
   plan: PlanInProgress,
-  desired: DesiredPod,
+  desired: DesiredNow,
   observed: ObservedPod,
   memory: PodMemory,
   settings: Settings,
@@ -100,14 +100,14 @@ function planSync(
 }
 
 /** True while a container of the pod does not run, so that its volumes may be needed. */
-function isStartAhead({ pod }: DesiredPod, { containers }: ObservedPod): boolean {
+function isStartAhead({ pod }: DesiredNow, { containers }: ObservedPod): boolean {
   return pod.spec.containers.some(({ name }) => !containers.some((c) => c.name === name && c.state === "running"));
 }
 
 /** A new sandbox: first everything of the old ones is stopped, so that nothing of the pod ever runs twice. */
 function planSandbox(
   plan: PlanInProgress,
-  { pod }: DesiredPod,
+  { pod }: DesiredNow,
   observed: ObservedPod,
   memory: PodMemory,
   { attempt, why }: { readonly attempt: number; readonly why: string },

@@ -1,4 +1,4 @@
-import type { DesiredPod } from "./desired.ts";
+import type { DesiredNow } from "./desired.ts";
 import type { PodMemory } from "./memory.ts";
 import type { ObservedPod } from "./observed.ts";
 import type { Settings } from "./settings.ts";
@@ -6,7 +6,7 @@ import type { Stage } from "./stage.ts";
 
 /** All that a status is made of. */
 export interface StatusScene {
-  readonly desired: DesiredPod;
+  readonly desired: DesiredNow;
   readonly observed: ObservedPod;
   readonly memory: PodMemory;
   readonly settings: Settings;

@@ -15,7 +15,9 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
 
   async function ask(image: string): Promise<ImagePresence> {
     const found = await runtime.imageStatus(image);
-    return found === undefined ? { present: false } : { present: true, ref: found.id };
+    if (found === undefined) return { present: false };
+    const uid = found.uid === undefined ? undefined : Number(found.uid.value);
+    return { present: true, ref: found.id, user: { uid, username: found.username } };
   }
 
   /** An answer counts only while its question stands: whoever doubts in between wants a new one. */

@@ -32,6 +32,7 @@ export interface ObservedPods {
   mutated(uid: PodUid, touched: Touched): void;
   /** Nothing is left of the pod. */
   forget(uid: PodUid): void;
+  wakeAll(): void;
 }
 
 /** What a call of ours may have changed. A failed call may have changed anything. */
@@ -39,6 +40,7 @@ export type Touched =
   | { readonly kind: "sandbox"; readonly id: SandboxId }
   | { readonly kind: "container"; readonly id: ContainerId; readonly sandboxId?: SandboxId }
   | { readonly kind: "files" }
+  | { readonly kind: "nothing" }
   | { readonly kind: "everything" };
 
 export interface ObservedPodsSettings {
@@ -82,6 +84,9 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
       if (entry !== undefined) entry.mutations++;
     },
     mutated: (uid, touched) => touch(room, uid, touched),
+    wakeAll() {
+      for (const uid of entries.keys()) settings.wake(uid);
+    },
     forget(uid) {
       entries.delete(uid);
       for (const [id, owner] of owners) if (owner === uid) owners.delete(id);
@@ -148,6 +153,8 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
   if (entry === undefined) return;
   entry.mutations++;
   switch (touched.kind) {
+    case "nothing":
+      return;
     case "files":
       entry.areFilesStale = true;
       return;

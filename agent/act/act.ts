@@ -1,0 +1,132 @@
+import type { Runtime } from "../../cri/runtime.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { Action } from "../decide/action.ts";
+import { containerHash } from "../decide/container-hash.ts";
+import type { DesiredPod } from "../decide/desired.ts";
+import { imageOf } from "../decide/image.ts";
+import type { ObservedPod } from "../decide/observed.ts";
+import { qosClassOf } from "../decide/qos.ts";
+import { containerConfig } from "../translate/container-config.ts";
+import { podLogFolder } from "../translate/log-path.ts";
+import type { NodeFacts } from "../translate/node-facts.ts";
+import { sandboxConfig } from "../translate/sandbox-config.ts";
+import { TranslateError } from "../translate/translate-error.ts";
+import type { PullQueue } from "./pull-queue.ts";
+import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
+
+/** What an action brought forth. */
+export interface Done {
+  readonly imageRef?: string;
+  readonly sandboxId?: SandboxId;
+  readonly containerId?: ContainerId;
+}
+
+export interface ActSettings {
+  readonly runtime: Runtime;
+  readonly disk: PodDisk;
+  readonly mountsBelow: (path: string) => Promise<readonly string[]>;
+  readonly pulls: PullQueue;
+  readonly facts: () => NodeFacts;
+}
+
+/** The pod that an action is for; `desired` is undefined where nobody asks for it any more. */
+export interface ActScene {
+  readonly uid: PodUid;
+  readonly desired: DesiredPod | undefined;
+  readonly observed: ObservedPod;
+}
+
+/**
+ * Carries out one action by one outside call. Holds no policy: never asks whether, only how. Rejects with the error class of
+ * whatever failed (`CriError`, `FilesError`, `TranslateError`).
+ */
+export async function act(settings: ActSettings, scene: ActScene, action: Action, signal: AbortSignal): Promise<Done> {
+  const { runtime, disk, mountsBelow } = settings;
+  switch (action.kind) {
+    case "prepareVolumes":
+      await prepareVolumes(disk, podOf(scene));
+      return {};
+    case "pullImage":
+      return { imageRef: await pull(settings, scene, action.image, signal) };
+    case "runSandbox": {
+      const config = sandboxConfig(podOf(scene), action.attempt, settings.facts());
+      return { sandboxId: await runtime.runPodSandbox(config, "", { signal }) };
+    }
+    case "createContainer":
+      return { containerId: await createContainer(settings, scene, action, signal) };
+    case "startContainer":
+      await runtime.startContainer(action.id, { signal });
+      return { containerId: action.id };
+    case "stopContainer":
+      await runtime.stopContainer(action.id, action.gracePeriodSeconds, { signal });
+      return { containerId: action.id };
+    case "removeContainer":
+      await runtime.removeContainer(action.id, { signal });
+      return {};
+    case "stopSandbox":
+      await runtime.stopPodSandbox(action.id, { signal });
+      return { sandboxId: action.id };
+    case "removeSandbox":
+      await runtime.removePodSandbox(action.id, { signal });
+      return {};
+    case "removePodFiles":
+      await removePodFiles(disk, mountsBelow, { uid: scene.uid, logFolder: logFolderOf(scene) });
+      return {};
+  }
+}
+
+function podOf({ uid, desired }: ActScene): Pod {
+  if (desired === undefined) throw new Error(`pod ${uid} is not wanted; nothing can be started for it`);
+  return desired.pod;
+}
+
+/** A pod found only by its folder has no name; its logs, if any, are found by theirs. */
+function logFolderOf({ uid, desired, observed: { namespace, name } }: ActScene): string | undefined {
+  if (desired !== undefined) return podLogFolder(desired.pod);
+  return name === "" ? undefined : podLogFolder({ metadata: { namespace, name, uid }, spec: { containers: [] } });
+}
+
+async function pull(
+  { runtime, pulls, facts }: ActSettings,
+  scene: ActScene,
+  image: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const [sandbox] = scene.observed.sandboxes;
+  const config = sandboxConfig(podOf(scene), sandbox?.attempt ?? 0, facts());
+  return pulls.run(() => runtime.pullImage(image, undefined, config, { signal }), signal);
+}
+
+async function createContainer(
+  { runtime, facts }: ActSettings,
+  scene: ActScene,
+  action: Extract<Action, { kind: "createContainer" }>,
+  signal: AbortSignal,
+): Promise<ContainerId> {
+  const pod = podOf(scene);
+  const container = containerOf(pod, action.name);
+  const image = scene.observed.images.get(imageOf(container));
+  const node = facts();
+  const { attempt, crashes, podIPs, imageRef, sandboxId, sandboxAttempt } = action;
+  const config = containerConfig({
+    pod,
+    container,
+    attempt,
+    crashes,
+    podIPs,
+    imageRef,
+    hash: containerHash(container),
+    qosClass: qosClassOf(pod),
+    imageUser: image?.present === true ? image.user : { uid: undefined, username: "" },
+    facts: node,
+  });
+  return runtime.createContainer(sandboxId, config, sandboxConfig(pod, sandboxAttempt, node), { signal });
+}
+
+function containerOf(pod: Pod, name: string): Container {
+  const container = pod.spec.containers.find((each) => each.name === name);
+  if (container === undefined)
+    throw new TranslateError("CreateContainerConfigError", `the pod has no container ${name}`);
+  return container;
+}

@@ -1,0 +1,67 @@
+import { type FileKind, type Files, FilesError } from "../../host/files.ts";
+import type { HostPathVolumeSource, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
+import { podLogFolder } from "../translate/log-path.ts";
+import { TranslateError } from "../translate/translate-error.ts";
+import { emptyDirFolder, podFolder } from "../translate/volumes.ts";
+
+/** Where pods live on this node's disk. */
+export interface PodDisk {
+  /** The agent's root directory. */
+  readonly root: Files;
+  /** `podLogsDir`. */
+  readonly logs: Files;
+  /** The whole machine, for hostPath volumes. */
+  readonly machine: Files;
+}
+
+/** Makes the pod's folders and checks its volumes. Done twice, it is done once. Throws `FilesError` or `TranslateError`. */
+export async function prepareVolumes(disk: PodDisk, pod: Pod): Promise<void> {
+  const { uid = "" } = pod.metadata;
+  await disk.logs.makeFolder(podLogFolder(pod), 0o755);
+  await disk.root.makeFolder("pods", 0o750);
+  for (const folder of ["", "/volumes", "/plugins"]) await disk.root.makeFolder(podFolder(uid) + folder, 0o750);
+  for (const volume of pod.spec.volumes ?? []) await prepareVolume(disk, uid, volume);
+}
+
+async function prepareVolume(disk: PodDisk, uid: string, { name, emptyDir, hostPath }: Volume): Promise<void> {
+  // Any user of any container may write to an emptyDir: that is what it is for.
+  if (emptyDir !== undefined) await disk.root.makeFolder(emptyDirFolder(uid, name), 0o777);
+  if (hostPath !== undefined) await checkHostPath(disk.machine, name, hostPath);
+}
+
+const HOST_PATH_KINDS: Readonly<Record<string, FileKind>> = {
+  DirectoryOrCreate: "directory",
+  Directory: "directory",
+  FileOrCreate: "file",
+  File: "file",
+  Socket: "socket",
+  CharDevice: "character device",
+  BlockDevice: "block device",
+};
+
+/** https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types */
+async function checkHostPath(machine: Files, volume: string, { path, type = "" }: HostPathVolumeSource): Promise<void> {
+  const kind = HOST_PATH_KINDS[type];
+  if (kind === undefined) return;
+  const found = await machine.stat(path);
+  if (found === undefined && type === "DirectoryOrCreate") return machine.makeFolder(path, 0o755);
+  if (found === undefined && type === "FileOrCreate") return machine.write(path, "", 0o644);
+  if (found?.kind === kind) return;
+  const seen = found === undefined ? "does not exist" : `is a ${found.kind}`;
+  const wanted = `hostPath type check failed: ${path} is not a ${kind}`;
+  throw new TranslateError("FailedMount", `MountVolume.SetUp failed for volume "${volume}" : ${wanted}: it ${seen}`);
+}
+
+/** Removes all that the pod has on the disk; refuses while something is mounted there, since removal would go through it. */
+export async function removePodFiles(
+  disk: PodDisk,
+  mountsBelow: (path: string) => Promise<readonly string[]>,
+  pod: { readonly uid: string; readonly logFolder: string | undefined },
+): Promise<void> {
+  const folder = podFolder(pod.uid);
+  const [mounted] = await mountsBelow(disk.root.path(folder));
+  if (mounted !== undefined)
+    throw new FilesError("EBUSY", mounted, `${mounted} is still mounted; the pod's files stay until it is not`);
+  await disk.root.remove(folder);
+  if (pod.logFolder !== undefined) await disk.logs.remove(pod.logFolder);
+}

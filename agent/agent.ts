@@ -1,0 +1,149 @@
+import type { Runtime } from "../cri/runtime.ts";
+import type { Clock } from "../host/clock.ts";
+import type { Log } from "../host/log.ts";
+import type { PodUid } from "../proto/ids.ts";
+import { act, type Done } from "./act/act.ts";
+import { explain } from "./act/explain.ts";
+import { createPullQueue } from "./act/pull-queue.ts";
+import type { PodDisk } from "./act/volume.ts";
+import type { Action } from "./decide/action.ts";
+import type { Settings } from "./decide/settings.ts";
+import { createDesiredPods, type DesiredPods, type SourceKind } from "./desired/pods.ts";
+import { createPodRecords } from "./desired/records.ts";
+import { createLoop } from "./loop.ts";
+import { followRuntime } from "./observed/follow.ts";
+import { createObservedImages } from "./observed/images.ts";
+import { createPodFiles } from "./observed/pod-files.ts";
+import { createObservedPods, type Touched } from "./observed/pods.ts";
+import { createPodStories, type PodStories } from "./report/pod-story.ts";
+import type { NodeFacts } from "./translate/node-facts.ts";
+
+/** The adapters and settings that an agent is made of. */
+export interface AgentParts {
+  readonly runtime: Runtime;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly disk: PodDisk;
+  readonly mountsBelow: (path: string) => Promise<readonly string[]>;
+  readonly facts: () => NodeFacts;
+  readonly settings: () => Settings;
+  readonly sources: readonly PodSource[];
+  readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
+  readonly startPlaces: number;
+}
+
+/** One source of pods; `follow` offers what it says until the signal aborts, and never rejects. */
+export interface PodSource {
+  readonly kind: SourceKind;
+  readonly follow: (desired: DesiredPods, signal: AbortSignal) => Promise<void>;
+}
+
+/** All rooms, joined by the loop. */
+export interface Agent {
+  readonly desired: DesiredPods;
+  readonly stories: PodStories;
+  /** Takes up what was left, then follows the sources and the runtime until the signal aborts. Resolves when the loop has ended. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Resolves when nothing is under way. */
+  settled(): Promise<void>;
+}
+
+export function createAgent(parts: AgentParts): Agent {
+  const { runtime, clock, log, disk } = parts;
+  const wake = (uid: PodUid) => loop.wake(uid);
+  const stories = createPodStories(log);
+  const images = createObservedImages(runtime);
+  const files = createPodFiles(disk.root, disk.logs);
+  const observed = createObservedPods({ runtime, images, files, clock, log, wake });
+  const desired = createDesiredPods({
+    records: createPodRecords(disk.root, log),
+    clock,
+    log,
+    kinds: parts.sources.map(({ kind }) => kind),
+    wake,
+    interrupt: (uid) => loop.interrupt(uid),
+    complete: wakeAll,
+  });
+  const actors = {
+    runtime,
+    disk,
+    mountsBelow: parts.mountsBelow,
+    pulls: createPullQueue({ clock, ...parts.pulls }),
+    facts: parts.facts,
+  };
+
+  function wakeAll(): void {
+    for (const { uid } of desired.all()) wake(uid);
+    observed.wakeAll();
+  }
+
+  const loop = createLoop({
+    clock,
+    settings: parts.settings,
+    startPlaces: parts.startPlaces,
+    rooms: {
+      desired: desired.get,
+      observe: observed.observe,
+      explain,
+      report: stories.report,
+      took: stories.took,
+      blind: (uid, error) => log.debug({ uid, err: error }, "the pod cannot be looked at now"),
+      finished(uid) {
+        observed.forget(uid);
+        stories.finished(uid);
+        void desired.finished(uid);
+      },
+      async act(uid, want, seen, action, signal) {
+        observed.mutating(uid);
+        try {
+          const done = await act(actors, { uid, desired: want, observed: seen }, action, signal);
+          observed.mutated(uid, touchedBy(action, done));
+          return done;
+        } catch (error) {
+          observed.mutated(uid, { kind: "everything" });
+          if (action.kind === "createContainer") images.doubt();
+          throw error;
+        } finally {
+          if (action.kind === "pullImage") images.doubt(action.image);
+        }
+      },
+    },
+  });
+
+  return {
+    desired,
+    stories,
+    settled: loop.settled,
+    async run(signal) {
+      await desired.restore();
+      await Promise.all([
+        followRuntime({ runtime, pods: observed, images, clock, log, complete: wakeAll }, signal),
+        ...parts.sources.map(({ follow }) => follow(desired, signal)),
+      ]);
+      await loop.stop();
+    },
+  };
+}
+
+/** What of the pod an action that succeeded has changed. */
+function touchedBy(action: Action, { sandboxId, containerId }: Done): Touched {
+  if (sandboxId !== undefined) return { kind: "sandbox", id: sandboxId };
+  if (containerId !== undefined && action.kind === "createContainer")
+    return { kind: "container", id: containerId, sandboxId: action.sandboxId };
+  if (containerId !== undefined) return { kind: "container", id: containerId };
+  switch (action.kind) {
+    case "prepareVolumes":
+    case "removePodFiles":
+      return { kind: "files" };
+    case "pullImage":
+      return { kind: "nothing" };
+    case "runSandbox":
+    case "createContainer":
+    case "startContainer":
+    case "stopContainer":
+    case "removeContainer":
+    case "stopSandbox":
+    case "removeSandbox":
+      return { kind: "everything" };
+  }
+}

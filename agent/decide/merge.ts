@@ -1,0 +1,66 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
+import { type DesiredNow, type DesiredPod, fullNameOf } from "./desired.ts";
+
+/** A pod as a source asks for it. */
+export interface OfferedPod {
+  readonly pod: Pod;
+  readonly source: StaticPodSource;
+}
+
+/** What the complete word of one source changes. */
+export interface Merge {
+  readonly added: readonly DesiredPod[];
+  /** Same uid, other content: only pods that carry a uid of their own can change so. */
+  readonly changed: readonly DesiredPod[];
+  readonly ended: readonly DesiredPod[];
+}
+
+/**
+ * Compares all that one kind of source asks for with what is wanted from it so far. A pod that is no longer asked for gets
+ * its grace period; one that is ending is not touched, even when it is asked for again: it begins anew when it is gone.
+ */
+export function mergeSource(
+  current: Iterable<DesiredPod>,
+  kind: StaticPodSource["kind"],
+  offered: readonly OfferedPod[],
+  now: number,
+): Merge {
+  const known = new Map([...current].map((desired) => [desired.uid, desired]));
+  const offers = new Map(offered.map((offer) => [offer.pod.metadata.uid as PodUid, offer]));
+  const names = new Set(offered.map(({ pod }) => fullNameOf(pod)));
+  const added = [...offers]
+    .filter(([uid]) => !known.has(uid))
+    .map(([uid, { pod, source }]): DesiredPod => ({ uid, pod, source, acceptedAt: now }));
+  const mine = [...known.values()].filter(
+    ({ source, termination }) => source.kind === kind && termination === undefined,
+  );
+  const changed = mine.flatMap((desired) => {
+    const offer = offers.get(desired.uid);
+    return offer === undefined || isSame(offer.pod, desired.pod) ? [] : [{ ...desired, ...offer }];
+  });
+  const ended = mine
+    .filter(({ uid }) => !offers.has(uid))
+    .map((desired): DesiredPod => {
+      const why = names.has(fullNameOf(desired.pod)) ? "its manifest has changed" : "its manifest is gone";
+      const gracePeriodSeconds = Math.max(1, desired.pod.spec.terminationGracePeriodSeconds ?? 30);
+      return { ...desired, termination: { requestedAt: now, gracePeriodSeconds, why } };
+    });
+  return { added, changed, ended };
+}
+
+/** Pods of one namespace and name live one after the other, in the order in which they were accepted. */
+export function withPredecessor(desired: DesiredPod, all: Iterable<DesiredPod>): DesiredNow {
+  const name = fullNameOf(desired.pod);
+  let predecessor: DesiredPod | undefined;
+  for (const other of all) {
+    if (other.uid === desired.uid) break;
+    if (fullNameOf(other.pod) === name) predecessor = other;
+  }
+  return predecessor === undefined ? desired : { ...desired, waitsFor: predecessor.uid };
+}
+
+function isSame(a: Pod, b: Pod): boolean {
+  return a === b || JSON.stringify(a) === JSON.stringify(b);
+}

@@ -1,0 +1,112 @@
+import { describeFieldError, type FieldError } from "../../proto/kubernetes/field-error.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { checkPodShape } from "../../proto/kubernetes/pod-shape.ts";
+import { type StaticPodSource, staticPod } from "../../proto/kubernetes/static-pod.ts";
+import { staticPodReferences } from "../../proto/kubernetes/static-pod-references.ts";
+import { validatePod } from "../../proto/kubernetes/validation.ts";
+import { jsonOf, type Node } from "../config/node.ts";
+import { ConfigError as YamlError } from "../config/problem.ts";
+
+/** A manifest's pod, or the one line that says why there is none. */
+export type ManifestReading =
+  | { readonly pod: Pod; readonly problem?: never }
+  | { readonly pod?: never; readonly problem: string };
+
+export type ManifestListReading =
+  | { readonly pods: readonly Pod[]; readonly problem?: never }
+  | { readonly pods?: never; readonly problem: string };
+
+/** Reads one Pod, in YAML or JSON, and makes it the static pod of this node. */
+export async function readPodManifest(
+  text: string,
+  { path, nodeName }: { readonly path: string; readonly nodeName: string },
+): Promise<ManifestReading> {
+  const root = await parse(text, path);
+  if ("problem" in root) return root;
+  const kind = kindOf(root.node);
+  if (kind.endsWith("List"))
+    return { problem: `${path}: it is a ${kind}; a manifest holds one Pod, so give each Pod a file of its own` };
+  return toStaticPod(root.node, { kind: "file", path }, nodeName, path);
+}
+
+/** Reads a Pod or a PodList, as a URL may answer; an empty answer is no pod. All are good, or all are refused. */
+export async function readPodListManifest(
+  text: string,
+  { url, nodeName }: { readonly url: string; readonly nodeName: string },
+): Promise<ManifestListReading> {
+  if (text.trim() === "") return { pods: [] };
+  const where = "the answer";
+  const root = await parse(text, where);
+  if ("problem" in root) return root;
+  const readings = itemsOf(root.node).map((item) => toStaticPod(item, { kind: "http", url }, nodeName, where));
+  const pods: Pod[] = [];
+  for (const { pod, problem } of readings) {
+    if (problem !== undefined) return { problem };
+    pods.push(pod);
+  }
+  return { pods };
+}
+
+async function parse(text: string, file: string): Promise<{ readonly node: Node } | { readonly problem: string }> {
+  // Loaded only here: an agent without manifests has no need of a YAML parser in its memory.
+  const { parseYaml } = await import("../config/yaml.ts");
+  try {
+    const node = parseYaml(text, file);
+    return node === undefined ? { problem: `${file}: it is empty; a manifest holds one Pod` } : { node };
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    return { problem: error.message.replaceAll("\n", "; ") };
+  }
+}
+
+function kindOf(node: Node): string {
+  const kind = node.kind === "map" ? node.entries.get("kind") : undefined;
+  return kind?.kind === "scalar" ? String(kind.value) : "";
+}
+
+/** The items of a list carry no apiVersion and kind of their own. */
+function itemsOf(node: Node): readonly Node[] {
+  if (node.kind !== "map" || kindOf(node) !== "PodList") return [node];
+  const items = node.entries.get("items");
+  if (items?.kind !== "list") return [];
+  return items.items.map((item) => (item.kind === "map" ? withHeader(item) : item));
+}
+
+function withHeader(item: Extract<Node, { kind: "map" }>): Node {
+  const header = { apiVersion: "v1", kind: "Pod" };
+  const entries = Object.entries(header).map(([key, value]): [string, Node] => [
+    key,
+    item.entries.get(key) ?? { kind: "scalar", value, where: item.where },
+  ]);
+  return { ...item, entries: new Map([...item.entries, ...entries]) };
+}
+
+function toStaticPod(node: Node, source: StaticPodSource, nodeName: string, where: string): ManifestReading {
+  const shape = checkPodShape(jsonOf(node));
+  if (shape.errors !== undefined) return { problem: describeErrors(shape.errors, node, where) };
+  const pod = staticPod(shape.pod, { nodeName, source });
+  // The name is judged as it was written: with the node's name behind it an empty one would pass.
+  const nameless: readonly FieldError[] = shape.pod.metadata.name
+    ? []
+    : [{ field: "metadata.name", reason: "FieldValueRequired", message: "Required value" }];
+  const errors = [...nameless, ...validatePod(pod), ...staticPodReferences(pod)];
+  return errors.length === 0 ? { pod } : { problem: describeErrors(errors, node, where) };
+}
+
+/** `file:12: spec.containers[0].image: Required value; file:14: …`, each with the line that is nearest to the field. */
+function describeErrors(errors: readonly FieldError[], node: Node, where: string): string {
+  const lines = errors.map((error) => `${whereOf(node, error.field) ?? where}: ${describeFieldError(error)}`);
+  return [...new Set(lines)].join("; ");
+}
+
+/** Walks a path such as `spec.containers[0].image` as far as the manifest goes. */
+function whereOf(root: Node, field: string): string | undefined {
+  let node: Node = root;
+  for (const part of field.match(/[^.[\]]+/g) ?? []) {
+    const below: Node | undefined =
+      node.kind === "map" ? node.entries.get(part) : node.kind === "list" ? node.items[Number(part)] : undefined;
+    if (below === undefined) break;
+    node = below;
+  }
+  return node.where;
+}

@@ -1,0 +1,207 @@
+import { basename, dirname } from "node:path/posix";
+import type { Clock } from "../../host/clock.ts";
+import { createFiles, type FileStat, type Files, FilesError } from "../../host/files.ts";
+import type { Log } from "../../host/log.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { fullNameOf } from "../decide/desired.ts";
+import type { OfferedPod } from "../decide/merge.ts";
+import { readPodManifest } from "./manifest.ts";
+import type { DesiredPods } from "./pods.ts";
+import { unsettledUntil } from "./settle.ts";
+
+export interface StaticPathSettings {
+  /** `staticPodPath`: a folder of manifests, or one manifest. */
+  readonly path: string;
+  readonly nodeName: string;
+  readonly checkEveryMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly desired: Pick<DesiredPods, "all" | "offer">;
+}
+
+interface KnownFile {
+  readonly stat: FileStat | undefined;
+  /** The pod of the last good version. */
+  readonly pod: Pod | undefined;
+  /** Why the present version cannot be used. */
+  readonly problem: string | undefined;
+}
+
+interface Watch extends StaticPathSettings {
+  /** Rooted at the folder of manifests. */
+  readonly files: Files;
+  /** The one manifest that counts, where `path` is no folder. */
+  readonly only: string | undefined;
+  readonly known: Map<string, KnownFile>;
+  /** Names of pods that were refused because another file has them; told once. */
+  readonly told: Set<string>;
+  /** What was offered last. */
+  offered: readonly OfferedPod[] | undefined;
+}
+
+const LARGEST_MANIFEST_BYTES = 3 << 20;
+const AGAIN_MS = 1000;
+
+/**
+ * Follows a folder of manifests: by inotify at once, and by an audit of the folder's files every `fileCheckFrequency`. A
+ * manifest that cannot be used is refused with its reason, said once, and the last good version of its pod stays wanted.
+ */
+export async function followStaticPath(settings: StaticPathSettings, signal: AbortSignal): Promise<void> {
+  const { path, clock, log, checkEveryMs, desired } = settings;
+  const found = await createFiles("/").stat(path);
+  const isFile = found !== undefined && found.kind !== "directory";
+  const files = createFiles(isFile ? dirname(path) : path);
+  const watch: Watch = {
+    ...settings,
+    files,
+    only: isFile ? basename(path) : undefined,
+    known: lastGoodOf(desired, files),
+    told: new Set(),
+    offered: undefined,
+  };
+  const alarm = createAlarm(clock, signal);
+  let watching: AbortController | undefined;
+
+  /** The folder may come and go; while it is away the audit looks for it. */
+  function arm(): void {
+    if (watching !== undefined) return;
+    const own = new AbortController();
+    try {
+      files.watch(".", alarm.ring, () => release(own), AbortSignal.any([own.signal, signal]));
+      watching = own;
+    } catch (error) {
+      log.debug({ err: error }, "the folder of manifests cannot be watched yet");
+    }
+  }
+
+  function release(own: AbortController): void {
+    own.abort();
+    watching = undefined;
+    alarm.ring();
+  }
+
+  while (!signal.aborted) {
+    arm();
+    const again = await scan(watch).catch((error: unknown) => {
+      log.warn({ err: error, folder: files.root }, "the folder of manifests cannot be read; its pods stay as they are");
+      return clock.now() + AGAIN_MS;
+    });
+    await alarm.wait(Math.min(again, clock.now() + checkEveryMs));
+  }
+}
+
+/** What the last agent had taken from each file: it counts where a manifest is broken now. */
+function lastGoodOf(desired: StaticPathSettings["desired"], files: Files): Map<string, KnownFile> {
+  const mine = desired.all().filter(({ source, termination }) => source.kind === "file" && termination === undefined);
+  return new Map(
+    mine.flatMap(({ pod, source }) => {
+      const name = source.kind === "file" ? basename(source.path) : "";
+      return files.path(name) === (source.kind === "file" && source.path)
+        ? [[name, { stat: undefined, pod, problem: undefined }] as const]
+        : [];
+    }),
+  );
+}
+
+/** Sleeps until a time or a ring, whichever comes first; a ring between two sleeps is not lost. */
+function createAlarm(clock: Clock, signal: AbortSignal) {
+  let hasRung = false;
+  let rouse: (() => void) | undefined;
+  const ring = () => {
+    hasRung = true;
+    rouse?.();
+  };
+  signal.addEventListener("abort", ring, { once: true });
+  return {
+    ring,
+    async wait(at: number): Promise<void> {
+      if (!hasRung)
+        await new Promise<void>((resolve) => {
+          const cancel = clock.wakeAt(at, resolve);
+          rouse = () => {
+            cancel();
+            resolve();
+          };
+        });
+      hasRung = false;
+      rouse = undefined;
+    },
+  };
+}
+
+/** Reads what has changed and offers the whole. Returns when to look again because a file is still being written. */
+async function scan(watch: Watch): Promise<number> {
+  const { files, known, only, desired } = watch;
+  const entries = ((await files.list(".")) ?? []).filter(({ name }) =>
+    only === undefined ? !name.startsWith(".") : name === only,
+  );
+  const present = new Set(entries.map(({ name }) => name));
+  for (const name of known.keys()) if (!present.has(name)) known.delete(name);
+  const looks = await Promise.all(entries.map(({ name }) => look(watch, name)));
+  const pods = offered(watch);
+  if (!isSameOffer(pods, watch.offered)) await desired.offer("file", pods);
+  watch.offered = pods;
+  return Math.min(...looks.filter((until) => until !== undefined));
+}
+
+async function look(watch: Watch, name: string): Promise<number | undefined> {
+  const { files, known, clock } = watch;
+  const before = known.get(name);
+  let stat: FileStat | undefined;
+  try {
+    stat = await files.stat(name);
+    if (stat === undefined)
+      throw new FilesError("ENOENT", files.path(name), `${files.path(name)} is a link that leads nowhere`);
+    // Folders are none of our business: manifests are not looked for in them.
+    if (stat.kind === "directory" || isSame(before?.stat, stat)) return undefined;
+    const until = unsettledUntil(stat, clock.now());
+    if (until !== undefined) return until;
+    const text = await files.read(name, LARGEST_MANIFEST_BYTES);
+    keep(watch, name, stat, await readPodManifest(text, { path: files.path(name), nodeName: watch.nodeName }));
+  } catch (error) {
+    if (!(error instanceof FilesError)) throw error;
+    keep(watch, name, stat, { problem: error.message });
+  }
+  return undefined;
+}
+
+function keep(
+  { known, log, files }: Watch,
+  name: string,
+  stat: FileStat | undefined,
+  read: { pod?: Pod; problem?: string },
+): void {
+  const before = known.get(name);
+  known.set(name, { stat, pod: read.pod ?? before?.pod, problem: read.problem });
+  if (read.problem === undefined || read.problem === before?.problem) return;
+  const rest = before?.pod === undefined ? "" : `; ${fullNameOf(before.pod)} stays as it was`;
+  log.error({ file: files.path(name) }, `manifest refused: ${read.problem}${rest}`);
+}
+
+function isSameOffer(a: readonly OfferedPod[], b: readonly OfferedPod[] | undefined): boolean {
+  return a.length === b?.length && a.every(({ pod }, index) => pod === b[index]?.pod);
+}
+
+function isSame(a: FileStat | undefined, b: FileStat): boolean {
+  return a?.inode === b.inode && a.modifiedMs === b.modifiedMs && a.sizeBytes === b.sizeBytes && a.kind === b.kind;
+}
+
+/** Every pod once: of two files that claim one name, the first in order has it. */
+function offered({ files, known, told, log }: Watch): readonly OfferedPod[] {
+  const owners = new Map<string, string>();
+  return [...known]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([file, { pod }]) => {
+      if (pod === undefined) return [];
+      const name = fullNameOf(pod);
+      const owner = owners.get(name);
+      if (owner === undefined) {
+        owners.set(name, file);
+        return [{ pod, source: { kind: "file" as const, path: files.path(file) } }];
+      }
+      const problem = `manifest refused: pod ${name} is already defined by ${owner}`;
+      if (!told.has(file + problem)) log.error({ file: files.path(file) }, problem);
+      told.add(file + problem);
+      return [];
+    });
+}

@@ -1,0 +1,2 @@
+/** Where `berth pods` finds the agent, below its root directory. */
+export const localSocket = "berth.sock";

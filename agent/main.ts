@@ -1,0 +1,180 @@
+import { readFileSync } from "node:fs";
+import { createRuntime } from "../cri/client.ts";
+import { type Clock, createClock, sleep } from "../host/clock.ts";
+import { createFiles, type Files } from "../host/files.ts";
+import { takeLock } from "../host/lock.ts";
+import type { Log } from "../host/log.ts";
+import { createMounts } from "../host/mounts.ts";
+import { createNet } from "../host/net.ts";
+import { createProc, type Proc } from "../host/proc.ts";
+import { createAgent, type PodSource } from "./agent.ts";
+import type { Config } from "./config/config.ts";
+import { followStaticPath } from "./desired/static-files.ts";
+import { followStaticUrl } from "./desired/static-url.ts";
+import { localSocket } from "./local-socket.ts";
+import { serveLocal } from "./serve/local.ts";
+import { summarize } from "./serve/pod-list.ts";
+import { parseResolvConf } from "./translate/dns.ts";
+import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
+
+/** The agent cannot run on this machine as it is configured; the message says what would be right. */
+export class StartError extends Error {
+  override readonly name = "StartError";
+}
+
+const STOP_WITHIN_MS = 5_000;
+const HOST_IPS_LAST_MS = 60_000;
+
+/**
+ * Runs the agent until the signal aborts; its pods go on without it. Throws `StartError` when it cannot begin: another agent
+ * runs on the same root directory, or the machine lacks what the configuration asks for.
+ */
+export async function runAgent(config: Config, log: Log, signal: AbortSignal): Promise<void> {
+  const clock = createClock();
+  const proc = createProc();
+  const machine = createFiles("/");
+  const root = await ownRoot(config, machine);
+  await checkCgroups(config, machine, log);
+  const runtime = createRuntime({
+    endpoint: config.containerRuntimeEndpoint,
+    imageEndpoint: config.imageServiceEndpoint,
+    requestTimeoutMs: config.runtimeRequestTimeoutMs,
+    clock,
+    log,
+    random: Math.random,
+  });
+  const facts = factsOf(config, proc, clock);
+  const agent = createAgent({
+    runtime,
+    clock,
+    log,
+    disk: { root, logs: createFiles(config.podLogsDir), machine },
+    mountsBelow: createMounts().below,
+    facts,
+    settings: () => ({
+      maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs,
+      runtimeName: "containerd",
+      hostIPs: facts().hostIPs,
+    }),
+    sources: sourcesOf(config, clock, log),
+    pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
+    startPlaces: Math.max(2, 2 * proc.cpuCount()),
+  });
+  const server = serveLocal({
+    path: root.path(localSocket),
+    pods: () => ({ pods: agent.stories.all().map(summarize) }),
+    subscribe: agent.stories.subscribe,
+  });
+  log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
+  const patience = new AbortController();
+  const outOfPatience = aborted(signal).then(() => sleep(clock, STOP_WITHIN_MS, patience.signal));
+  await Promise.race([agent.run(signal), outOfPatience]);
+  patience.abort();
+  await outOfPatience.catch(() => {
+    // Patience was not needed: the last calls have ended by themselves.
+  });
+  await server.stop();
+  runtime.close();
+  log.info({}, "berth has stopped; its pods go on");
+}
+
+/** One agent a root directory: two would each undo what the other does. */
+async function ownRoot({ rootDir, nodeName }: Config, machine: Files): Promise<Files> {
+  await machine.makeFolder(rootDir, 0o750);
+  const lock = takeLock(`${rootDir}/berth.lock`, `pid ${process.pid}, node ${nodeName}`);
+  if (lock.held) return createFiles(rootDir);
+  throw new StartError(
+    `another agent (${lock.holder}) runs on ${rootDir}: stop it, or give this one a --root-dir of its own`,
+  );
+}
+
+/** Decision 3: cgroup v2 or none. */
+async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Files, log: Log): Promise<void> {
+  const controllers = await machine.stat("sys/fs/cgroup/cgroup.controllers");
+  if (controllers !== undefined) return;
+  if (cgroupsPerQOS)
+    throw new StartError(
+      "cgroupsPerQOS is true, and /sys/fs/cgroup is not cgroup v2: boot with systemd.unified_cgroup_hierarchy=1, or set cgroupsPerQOS: false and enforceNodeAllocatable: []",
+    );
+  if (failCgroupV1)
+    throw new StartError(
+      "this machine has cgroup v1, and failCgroupV1 is true: boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false",
+    );
+  log.warn(
+    {},
+    "this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own",
+  );
+}
+
+function factsOf(config: Config, proc: Proc, clock: Clock): () => NodeFacts {
+  const hostIPs = lastingFor(clock, HOST_IPS_LAST_MS, () => createNet().addresses().slice(0, 1));
+  const memoryCapacityBytes = proc.memoryTotalBytes();
+  const cpuCount = proc.cpuCount();
+  return () => ({
+    nodeName: config.nodeName,
+    hostIPs: config.nodeIPs.length > 0 ? config.nodeIPs : hostIPs(),
+    memoryCapacityBytes,
+    cpuCount,
+    rootDir: config.rootDir,
+    podLogsDir: config.podLogsDir,
+    clusterDNS: config.clusterDNS,
+    clusterDomain: config.clusterDomain,
+    hostResolvConf: readResolvConf(config.resolvConf),
+    cpuCFSQuota: config.cpuCFSQuota,
+    cpuCFSQuotaPeriodMs: config.cpuCFSQuotaPeriodMs,
+    seccompDefault: config.seccompDefault,
+  });
+}
+
+function readResolvConf(path: string | undefined): ResolvConf {
+  return parseResolvConf(path === undefined ? "" : readFileSync(path, "utf8"));
+}
+
+function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[] {
+  const { staticPodPath: path, staticPodURL: url, staticPodURLHeader: headers, nodeName } = config;
+  const sources: PodSource[] = [];
+  if (path !== undefined)
+    sources.push({
+      kind: "file",
+      follow: (desired, signal) =>
+        followStaticPath({ path, nodeName, checkEveryMs: config.fileCheckFrequencyMs, clock, log, desired }, signal),
+    });
+  if (url !== undefined)
+    sources.push({
+      kind: "http",
+      follow: (desired, signal) =>
+        followStaticUrl(
+          {
+            url,
+            headers,
+            nodeName,
+            checkEveryMs: config.httpCheckFrequencyMs,
+            clock,
+            log,
+            offer: (pods) => desired.offer("http", pods),
+          },
+          signal,
+        ),
+    });
+  return sources;
+}
+
+/** A value that is read again when somebody asks and it is older than that. */
+function lastingFor<T>(clock: Clock, ms: number, read: () => T): () => T {
+  let value = read();
+  let readAt = clock.now();
+  return () => {
+    if (Math.abs(clock.now() - readAt) > ms) {
+      value = read();
+      readAt = clock.now();
+    }
+    return value;
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,152 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { type Action, describe } from "../decide/action.ts";
+import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
+import type { ActionResult } from "../decide/memory.ts";
+import type { Stage } from "../decide/stage.ts";
+
+/** What the agent says of a pod: its status, and how long each step of its latest start took. */
+export interface PodReport {
+  readonly pod: Pod;
+  readonly status: PodStatus;
+  readonly stage: Stage;
+  readonly steps: readonly Step[];
+}
+
+/** One step of a start; `container` where the step was one container's. */
+export interface Step {
+  readonly what: "volumes" | "pull" | "sandbox" | "create" | "start";
+  readonly container?: string;
+  readonly ms: number;
+}
+
+/** What a log takes; the same as host's, which this room does not import. */
+export interface StoryLog {
+  debug(fields: Readonly<Record<string, unknown>>, message: string): void;
+  info(fields: Readonly<Record<string, unknown>>, message: string): void;
+  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
+}
+
+export interface PodStories {
+  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: Stage): void;
+  took(
+    uid: PodUid,
+    action: Action,
+    startedAt: number,
+    endedAt: number,
+    result: ActionResult | "given up" | "later",
+  ): void;
+  finished(uid: PodUid): void;
+  /** Sorted by namespace and name. */
+  all(): readonly PodReport[];
+  /** Calls back after anything has changed; the function it returns ends that. */
+  subscribe(changed: () => void): () => void;
+}
+
+interface Story {
+  readonly uid: PodUid;
+  desired: DesiredPod | undefined;
+  status: PodStatus | undefined;
+  stage: Stage;
+  readonly steps: Map<string, Step>;
+}
+
+/** Keeps the latest word on each pod, and tells the log what was done to it, one sentence an action. */
+export function createPodStories(log: StoryLog): PodStories {
+  const stories = new Map<PodUid, Story>();
+  const listeners = new Set<() => void>();
+
+  function storyOf(uid: PodUid): Story {
+    const known = stories.get(uid);
+    if (known !== undefined) return known;
+    const story: Story = { uid, desired: undefined, status: undefined, stage: "syncing", steps: new Map() };
+    stories.set(uid, story);
+    return story;
+  }
+
+  function tell(): void {
+    for (const changed of listeners) changed();
+  }
+
+  return {
+    report(uid, desired, status, stage) {
+      const story = storyOf(uid);
+      const isNew = JSON.stringify(story.status) !== JSON.stringify(status) || story.stage !== stage;
+      if (isNew) tellPhase(log, story, desired, status);
+      Object.assign(story, { desired, status, stage });
+      if (isNew) tell();
+    },
+    took(uid, action, startedAt, endedAt, result) {
+      const story = storyOf(uid);
+      const fields = { ...whose(story), ms: Math.round(endedAt - startedAt) };
+      const sentence = describe(action);
+      if (result === "given up") log.debug(fields, `given up: ${sentence}`);
+      else if (result === "later") log.debug(fields, `waits for the container runtime: ${sentence}`);
+      else if (result.ok) log.info(fields, sentence);
+      else log.warn({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
+      if (typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);
+    },
+    finished(uid) {
+      const story = stories.get(uid);
+      if (!stories.delete(uid) || story?.desired === undefined) return;
+      log.info(whose(story), "the pod is gone");
+      tell();
+    },
+    all: () =>
+      [...stories.values()]
+        .flatMap(({ desired, status, stage, steps }) =>
+          desired === undefined || status === undefined
+            ? []
+            : [{ pod: desired.pod, status, stage, steps: [...steps.values()] }],
+        )
+        .toSorted((a, b) => (fullNameOf(a.pod) < fullNameOf(b.pod) ? -1 : 1)),
+    subscribe(changed) {
+      listeners.add(changed);
+      return () => listeners.delete(changed);
+    },
+  };
+}
+
+/** A pod's phase and its end are worth a line of their own; everything else is told by the actions. */
+function tellPhase(log: StoryLog, story: Story, desired: DesiredPod, status: PodStatus): void {
+  if (story.status?.phase === status.phase || (story.status === undefined && status.phase === "Pending")) return;
+  const { reason, message } = status;
+  const why = message === undefined ? "" : `: ${message}`;
+  const fields = { pod: fullNameOf(desired.pod), uid: story.uid, ...(reason === undefined ? {} : { reason }) };
+  if (status.phase === "Failed") log.warn(fields, `the pod has failed${why}`);
+  else log.info(fields, `the pod is ${status.phase}${why}`);
+}
+
+function whose({ uid, desired }: Story): Readonly<Record<string, unknown>> {
+  return { ...(desired === undefined ? {} : { pod: fullNameOf(desired.pod) }), uid };
+}
+
+/** The steps are those of the latest start: a new sandbox begins them anew, a restart replaces its container's. */
+function keepStep({ steps }: Story, action: Action, ms: number): void {
+  const step = stepOf(action, ms);
+  if (step === undefined) return;
+  if (step.what === "sandbox")
+    for (const [key, { what }] of steps) if (what === "create" || what === "start") steps.delete(key);
+  steps.set(`${step.what} ${step.container ?? ""}`, step);
+}
+
+function stepOf(action: Action, ms: number): Step | undefined {
+  switch (action.kind) {
+    case "prepareVolumes":
+      return { what: "volumes", ms };
+    case "pullImage":
+      return { what: "pull", ms };
+    case "runSandbox":
+      return { what: "sandbox", ms };
+    case "createContainer":
+      return { what: "create", container: action.name, ms };
+    case "startContainer":
+      return { what: "start", container: action.name, ms };
+    case "stopContainer":
+    case "removeContainer":
+    case "stopSandbox":
+    case "removeSandbox":
+    case "removePodFiles":
+      return undefined;
+  }
+}

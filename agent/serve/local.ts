@@ -1,0 +1,82 @@
+import { unlinkSync } from "node:fs";
+import type { PodListing } from "./pod-list.ts";
+
+export interface LocalServerSettings {
+  /** The path of the socket. */
+  readonly path: string;
+  readonly pods: () => PodListing;
+  /** Calls back after a change; the function it returns ends that. */
+  readonly subscribe: (changed: () => void) => () => void;
+}
+
+export interface LocalServer {
+  stop(): Promise<void>;
+}
+
+/** A burst of changes is one line to whoever watches. */
+const COALESCE_MS = 50;
+
+/**
+ * Answers `berth pods` on a unix socket that only root may open: `GET /pods` is the list as JSON, `GET /pods?watch` a line of
+ * it at once and after each change.
+ */
+export function serveLocal({ path, pods, subscribe }: LocalServerSettings): LocalServer {
+  removeStale(path);
+  // The socket must never be open to others, not even for the moment until a chmod.
+  const umask = process.umask(0o177);
+  try {
+    const server = Bun.serve({
+      unix: path,
+      fetch(request, bun) {
+        // Whoever watches hears nothing for as long as nothing happens.
+        bun.timeout(request, 0);
+        const { pathname, searchParams } = new URL(request.url);
+        if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
+        if (!searchParams.has("watch")) return Response.json(pods());
+        return new Response(watchPods(pods, subscribe, request.signal), {
+          headers: { "content-type": "application/x-ndjson" },
+        });
+      },
+    });
+    return { stop: () => server.stop(true) };
+  } finally {
+    process.umask(umask);
+  }
+}
+
+function watchPods(
+  pods: () => PodListing,
+  subscribe: LocalServerSettings["subscribe"],
+  signal: AbortSignal,
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  let end = () => {};
+  return new ReadableStream({
+    start(controller) {
+      const send = () => controller.enqueue(encoder.encode(`${JSON.stringify(pods())}\n`));
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const unsubscribe = subscribe(() => {
+        timer ??= setTimeout(() => {
+          timer = undefined;
+          send();
+        }, COALESCE_MS);
+      });
+      end = () => {
+        unsubscribe();
+        clearTimeout(timer);
+      };
+      signal.addEventListener("abort", () => end(), { once: true });
+      send();
+    },
+    cancel: () => end(),
+  });
+}
+
+/** The socket of an agent that was killed; that no other agent runs here is known by the lock. */
+function removeStale(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // ENOENT: there was none. Anything else shows when the socket is bound.
+  }
+}

@@ -1,0 +1,59 @@
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+
+/** One pod as `berth pods` shows it. */
+export interface PodSummary {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly phase: string;
+  /** The one word that says most: why it waits, ended or failed. Empty while all is well. */
+  readonly reason: string;
+  readonly message: string;
+  /** `1/2`: containers that are ready, and all. */
+  readonly ready: string;
+  readonly restarts: number;
+  readonly ip: string;
+  readonly startTime: string;
+  readonly steps: readonly { readonly what: string; readonly container?: string; readonly ms: number }[];
+  readonly status: PodStatus;
+}
+
+export interface PodListing {
+  readonly pods: readonly PodSummary[];
+}
+
+/** What is known of a pod, put for the eye. */
+export function summarize(report: {
+  readonly pod: Pod;
+  readonly status: PodStatus;
+  readonly stage: string;
+  readonly steps: PodSummary["steps"];
+}): PodSummary {
+  const { pod, status, stage, steps } = report;
+  const containers = status.containerStatuses ?? [];
+  const { reason, message } = whyOf(status, stage);
+  return {
+    namespace: pod.metadata.namespace ?? "",
+    name: pod.metadata.name ?? "",
+    uid: pod.metadata.uid ?? "",
+    phase: status.phase ?? "",
+    reason,
+    message,
+    ready: `${containers.filter(({ ready }) => ready).length}/${pod.spec.containers.length}`,
+    restarts: containers.reduce((sum, { restartCount }) => sum + restartCount, 0),
+    ip: status.podIP ?? "",
+    startTime: status.startTime ?? "",
+    steps,
+    status,
+  };
+}
+
+function whyOf(status: PodStatus, stage: string): { readonly reason: string; readonly message: string } {
+  if (stage === "terminating" && status.phase !== "Failed") return { reason: "Terminating", message: "" };
+  if (status.reason !== undefined) return { reason: status.reason, message: status.message ?? "" };
+  const states = (status.containerStatuses ?? []).map(({ state }) => state);
+  const waiting = states.find((state) => state?.waiting !== undefined)?.waiting;
+  const ended = states.find((state) => state?.terminated !== undefined)?.terminated;
+  const { reason = "", message = "" } = waiting ?? ended ?? {};
+  return { reason, message };
+}

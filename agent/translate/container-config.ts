@@ -1,0 +1,75 @@
+import { ContainerConfig } from "../../proto/cri/gen/api.ts";
+import {
+  containerHashAnnotation,
+  containerNameLabel,
+  crashesAnnotation,
+  podTerminationGracePeriodAnnotation,
+  portsAnnotation,
+  restartCountAnnotation,
+  terminationMessagePathAnnotation,
+  terminationMessagePolicyAnnotation,
+} from "../../proto/cri/labels.ts";
+import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
+import { utf8 } from "../../proto/utf8.ts";
+import { environmentOf, expand } from "./env.ts";
+import { containerLogPath } from "./log-path.ts";
+import { mountsOf } from "./mounts.ts";
+import type { NodeFacts } from "./node-facts.ts";
+import { amountsOf, linuxResources, oomScoreAdj } from "./resources.ts";
+import { podLabels } from "./sandbox-config.ts";
+import { containerSecurityContext, type ImageUser } from "./security-context.ts";
+
+/** What a container's message is made of besides the pod. */
+export interface ContainerScene {
+  readonly pod: Pod;
+  readonly container: Container;
+  readonly attempt: number;
+  readonly crashes: number;
+  readonly hash: string;
+  readonly qosClass: PodQOSClass;
+  readonly podIPs: readonly string[];
+  readonly imageRef: string;
+  readonly imageUser: ImageUser;
+  readonly facts: NodeFacts;
+}
+
+/** A container as the message of CreateContainer. Throws `TranslateError` where the spec cannot be carried out. */
+export function containerConfig(scene: ContainerScene): ContainerConfig {
+  const { pod, container, attempt, imageRef, imageUser, qosClass, facts } = scene;
+  const environment = environmentOf(scene);
+  const resources = linuxResources(amountsOf(container.resources), facts);
+  return ContainerConfig.fromPartial({
+    metadata: { name: container.name, attempt },
+    image: { image: imageRef, userSpecifiedImage: container.image ?? "" },
+    command: (container.command ?? []).map((word) => expand(word, environment)),
+    args: (container.args ?? []).map((word) => expand(word, environment)),
+    workingDir: container.workingDir ?? "",
+    envs: [...environment].map(([key, value]) => ({ key, value: utf8(value) })),
+    mounts: mountsOf(pod, container, facts),
+    labels: { ...podLabels(pod), [containerNameLabel]: container.name },
+    annotations: annotationsOf(scene),
+    logPath: containerLogPath(container.name, attempt),
+    stdin: container.stdin === true,
+    stdinOnce: container.stdinOnce === true,
+    tty: container.tty === true,
+    linux: {
+      resources: { ...resources, oomScoreAdj: BigInt(oomScoreAdj(pod, container, qosClass, facts)) },
+      securityContext: containerSecurityContext(pod, container, imageUser, facts),
+    },
+  });
+}
+
+function annotationsOf({ pod, container, attempt, crashes, hash }: ContainerScene): Record<string, string> {
+  const { terminationGracePeriodSeconds } = pod.spec;
+  return {
+    [containerHashAnnotation]: hash,
+    [restartCountAnnotation]: String(attempt),
+    [crashesAnnotation]: String(crashes),
+    [terminationMessagePathAnnotation]: container.terminationMessagePath ?? "/dev/termination-log",
+    [terminationMessagePolicyAnnotation]: container.terminationMessagePolicy ?? "File",
+    ...(container.ports === undefined ? {} : { [portsAnnotation]: JSON.stringify(container.ports) }),
+    ...(terminationGracePeriodSeconds === undefined
+      ? {}
+      : { [podTerminationGracePeriodAnnotation]: String(terminationGracePeriodSeconds) }),
+  };
+}

@@ -1,0 +1,87 @@
+import type { Container, EnvVar, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { parseQuantity, toScaled } from "../../proto/kubernetes/quantity.ts";
+import type { NodeFacts } from "./node-facts.ts";
+import { TranslateError } from "./translate-error.ts";
+
+/** What environment and arguments may refer to. */
+export interface EnvScene {
+  readonly pod: Pod;
+  readonly container: Container;
+  readonly podIPs: readonly string[];
+  readonly facts: NodeFacts;
+}
+
+/**
+ * The environment of a container, in the order of the spec; of a name given twice the last value counts. `$(NAME)` stands
+ * for the variables before it, `$$` for a dollar. Throws `TranslateError` for a source it cannot read.
+ */
+export function environmentOf(scene: EnvScene): ReadonlyMap<string, string> {
+  const environment = new Map<string, string>();
+  for (const variable of scene.container.env ?? []) {
+    const value =
+      variable.valueFrom === undefined ? expand(variable.value ?? "", environment) : valueFrom(scene, variable);
+    environment.delete(variable.name);
+    environment.set(variable.name, value);
+  }
+  return environment;
+}
+
+/** Replaces `$(NAME)` where the name is known, and `$$` by `$`; anything else stays as it is. */
+export function expand(text: string, environment: ReadonlyMap<string, string>): string {
+  return text.replace(/\$(\$|\(([^)]*)\))/g, (whole, what: string, name: string | undefined) =>
+    what === "$" ? "$" : (environment.get(name ?? "") ?? whole),
+  );
+}
+
+function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string {
+  if (source?.fieldRef !== undefined) return fieldValue(scene, source.fieldRef.fieldPath);
+  if (source?.resourceFieldRef !== undefined) return resourceValue(scene, source.resourceFieldRef);
+  throw configError(`environment variable ${name}: its source needs an API server`);
+}
+
+/** The fields that the downward API offers to the environment. */
+function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
+  const keyed = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path);
+  if (keyed !== null) {
+    const [, which, key = ""] = keyed;
+    return (which === "labels" ? pod.metadata.labels : pod.metadata.annotations)?.[key] ?? "";
+  }
+  const ips = pod.spec.hostNetwork === true ? facts.hostIPs : podIPs;
+  const fields: Readonly<Record<string, string | undefined>> = {
+    "metadata.name": pod.metadata.name,
+    "metadata.namespace": pod.metadata.namespace,
+    "metadata.uid": pod.metadata.uid,
+    "spec.nodeName": pod.spec.nodeName,
+    "spec.serviceAccountName": pod.spec.serviceAccountName ?? "",
+    "status.hostIP": facts.hostIPs[0] ?? "",
+    "status.hostIPs": facts.hostIPs.join(","),
+    "status.podIP": ips[0] ?? "",
+    "status.podIPs": ips.join(","),
+  };
+  const value = fields[path];
+  if (value === undefined) throw configError(`unsupported fieldPath: ${path}`);
+  return value;
+}
+
+/** A container's request or limit in units of the divisor, rounded up; a limit that is not set is all that the node has. */
+function resourceValue(
+  { pod, container, facts }: EnvScene,
+  { containerName, resource, divisor = "1" }: NonNullable<NonNullable<EnvVar["valueFrom"]>["resourceFieldRef"]>,
+): string {
+  const [kind = "", name = ""] = resource.split(/\.(.*)/s);
+  const { resources } = pod.spec.containers.find((each) => each.name === (containerName ?? container.name)) ?? {};
+  const all: Readonly<Record<string, string>> = {
+    cpu: String(facts.cpuCount),
+    memory: String(facts.memoryCapacityBytes),
+  };
+  const amount = kind === "limits" ? (resources?.limits?.[name] ?? all[name]) : resources?.requests?.[name];
+  if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource: ${resource}`);
+  // A divisor of 0 is what an unset one looks like after a round through the API.
+  const unit = toScaled(parseQuantity(divisor === "0" ? "1" : divisor), -9);
+  const nanos = toScaled(parseQuantity(amount ?? "0"), -9);
+  return String((nanos + unit - 1n) / unit);
+}
+
+function configError(message: string): TranslateError {
+  return new TranslateError("CreateContainerConfigError", message);
+}

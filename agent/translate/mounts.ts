@@ -1,0 +1,40 @@
+import { Mount, MountPropagation } from "../../proto/cri/gen/api.ts";
+import type { Container, Pod, VolumeMount } from "../../proto/kubernetes/gen/types.ts";
+import type { NodeFacts } from "./node-facts.ts";
+import { TranslateError } from "./translate-error.ts";
+import { volumeHostPath } from "./volumes.ts";
+
+/** The container's `volumeMounts`, in their order. */
+export function mountsOf(pod: Pod, container: Container, facts: NodeFacts): Mount[] {
+  return (container.volumeMounts ?? []).map((volumeMount) => {
+    const volume = pod.spec.volumes?.find(({ name }) => name === volumeMount.name);
+    const hostPath = volume === undefined ? undefined : volumeHostPath(pod, volume, facts);
+    if (hostPath === undefined)
+      throw new TranslateError(
+        "CreateContainerConfigError",
+        `container ${container.name} mounts volume ${volumeMount.name}, which the pod does not have`,
+      );
+    return Mount.fromPartial({
+      containerPath: absolute(volumeMount.mountPath),
+      hostPath,
+      readonly: volumeMount.readOnly === true,
+      propagation: propagationOf(volumeMount),
+    });
+  });
+}
+
+/** The API takes relative mount paths and means them from the root. */
+function absolute(path: string): string {
+  return path.startsWith("/") ? path : `/${path}`;
+}
+
+function propagationOf({ mountPropagation }: VolumeMount): MountPropagation {
+  switch (mountPropagation) {
+    case "HostToContainer":
+      return MountPropagation.PROPAGATION_HOST_TO_CONTAINER;
+    case "Bidirectional":
+      return MountPropagation.PROPAGATION_BIDIRECTIONAL;
+    default:
+      return MountPropagation.PROPAGATION_PRIVATE;
+  }
+}

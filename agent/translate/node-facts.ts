@@ -1,0 +1,23 @@
+/** What of the node and its configuration goes into the messages for the runtime. */
+export interface NodeFacts {
+  readonly nodeName: string;
+  /** The primary first. */
+  readonly hostIPs: readonly string[];
+  readonly memoryCapacityBytes: number;
+  readonly cpuCount: number;
+  readonly rootDir: string;
+  readonly podLogsDir: string;
+  readonly clusterDNS: readonly string[];
+  readonly clusterDomain: string;
+  readonly hostResolvConf: ResolvConf;
+  readonly cpuCFSQuota: boolean;
+  readonly cpuCFSQuotaPeriodMs: number;
+  readonly seccompDefault: boolean;
+}
+
+/** What resolv.conf(5) says. */
+export interface ResolvConf {
+  readonly nameservers: readonly string[];
+  readonly searches: readonly string[];
+  readonly options: readonly string[];
+}

@@ -1,0 +1,80 @@
+import { LinuxContainerResources } from "../../proto/cri/gen/api.ts";
+import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../proto/kubernetes/gen/types.ts";
+import { parseQuantity, toMilli, toNumber } from "../../proto/kubernetes/quantity.ts";
+import type { NodeFacts } from "./node-facts.ts";
+
+/*
+ * From milli-CPUs and bytes to what the kernel wants, with the kubelet's numbers: 1024 shares a CPU, at least 2, at most
+ * 262144; a quota of at least 1 ms a period. The runtime turns shares into the weight of cgroup v2.
+ */
+const SHARES_PER_CPU = 1024;
+const MIN_SHARES = 2;
+const MAX_SHARES = 262_144;
+const MIN_QUOTA_US = 1000;
+
+/** CPU and memory of one container or of a whole pod: milli-CPUs and bytes; undefined where nothing is said. */
+export interface Amounts {
+  readonly cpuRequest: number | undefined;
+  readonly cpuLimit: number | undefined;
+  readonly memoryRequest: number | undefined;
+  readonly memoryLimit: number | undefined;
+}
+
+export function amountsOf(resources: ResourceRequirements | undefined): Amounts {
+  const milli = (text: string | undefined) => (text === undefined ? undefined : toMilli(parseQuantity(text)));
+  const bytes = (text: string | undefined) => (text === undefined ? undefined : toNumber(parseQuantity(text)));
+  return {
+    cpuRequest: milli(resources?.requests?.["cpu"]),
+    cpuLimit: milli(resources?.limits?.["cpu"]),
+    memoryRequest: bytes(resources?.requests?.["memory"]),
+    memoryLimit: bytes(resources?.limits?.["memory"]),
+  };
+}
+
+/** The sum of all containers; a limit counts only when every container has one. */
+export function podAmounts({ spec }: Pod): Amounts {
+  const all = spec.containers.map(({ resources }) => amountsOf(resources));
+  const sum = (values: readonly (number | undefined)[]) =>
+    values.reduce<number>((total, value) => total + (value ?? 0), 0);
+  const whole = (values: readonly (number | undefined)[]) => (values.includes(undefined) ? undefined : sum(values));
+  return {
+    cpuRequest: sum(all.map(({ cpuRequest, cpuLimit }) => cpuRequest ?? cpuLimit)),
+    cpuLimit: whole(all.map(({ cpuLimit }) => cpuLimit)),
+    memoryRequest: sum(all.map(({ memoryRequest, memoryLimit }) => memoryRequest ?? memoryLimit)),
+    memoryLimit: whole(all.map(({ memoryLimit }) => memoryLimit)),
+  };
+}
+
+/** Resources for the kernel, without the OOM score. */
+export function linuxResources(amounts: Amounts, facts: NodeFacts): LinuxContainerResources {
+  const { cpuRequest, cpuLimit, memoryLimit } = amounts;
+  const periodUs = Math.round(facts.cpuCFSQuotaPeriodMs * 1000);
+  const hasQuota = facts.cpuCFSQuota && cpuLimit !== undefined && cpuLimit > 0;
+  return LinuxContainerResources.fromPartial({
+    cpuShares: BigInt(cpuShares(cpuRequest ?? cpuLimit ?? 0)),
+    cpuPeriod: BigInt(periodUs),
+    cpuQuota: BigInt(hasQuota ? Math.max(Math.floor((cpuLimit * periodUs) / 1000), MIN_QUOTA_US) : 0),
+    memoryLimitInBytes: BigInt(memoryLimit ?? 0),
+  });
+}
+
+function cpuShares(milliCpu: number): number {
+  return Math.min(Math.max(Math.floor((milliCpu * SHARES_PER_CPU) / 1000), MIN_SHARES), MAX_SHARES);
+}
+
+const GUARANTEED_SCORE = -997;
+const BEST_EFFORT_SCORE = 1000;
+const CRITICAL_PRIORITY = 2_000_000_000;
+
+/**
+ * Whom the kernel kills first when memory runs out: BestEffort pods, then Burstable containers by how little of the node's
+ * memory they asked for, never before the node's own daemons.
+ * https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior
+ */
+export function oomScoreAdj(pod: Pod, container: Container, qosClass: PodQOSClass, facts: NodeFacts): number {
+  if ((pod.spec.priority ?? 0) >= CRITICAL_PRIORITY || qosClass === "Guaranteed") return GUARANTEED_SCORE;
+  if (qosClass === "BestEffort") return BEST_EFFORT_SCORE;
+  const { memoryRequest = 0 } = amountsOf(container.resources);
+  const score = BEST_EFFORT_SCORE - Math.floor((BEST_EFFORT_SCORE * memoryRequest) / facts.memoryCapacityBytes);
+  return Math.min(Math.max(score, BEST_EFFORT_SCORE + GUARANTEED_SCORE), BEST_EFFORT_SCORE - 1);
+}

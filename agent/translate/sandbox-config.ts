@@ -1,0 +1,60 @@
+import { PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
+import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { dnsOf } from "./dns.ts";
+import { podLogFolder } from "./log-path.ts";
+import type { NodeFacts } from "./node-facts.ts";
+import { linuxResources, podAmounts } from "./resources.ts";
+import { sandboxSecurityContext } from "./security-context.ts";
+
+const LONGEST_HOSTNAME = 63;
+
+/** A pod as the message of RunPodSandbox; the same message goes along with every CreateContainer in that sandbox. */
+export function sandboxConfig(pod: Pod, attempt: number, facts: NodeFacts): PodSandboxConfig {
+  const { name = "", namespace = "default", uid = "", labels, annotations } = pod.metadata;
+  const { nameservers, searches, options } = dnsOf(pod, facts);
+  return PodSandboxConfig.fromPartial({
+    metadata: { name, namespace, uid, attempt },
+    hostname: pod.spec.hostNetwork === true ? "" : hostnameOf(pod),
+    logDirectory: `${facts.podLogsDir}/${podLogFolder(pod)}`,
+    dnsConfig: { servers: nameservers, searches, options },
+    portMappings: portMappings(pod),
+    labels: { ...labels, ...podLabels(pod) },
+    annotations: { ...annotations },
+    linux: {
+      // Where the pod's cgroup stands is the runtime's choice while cgroupsPerQOS is off.
+      cgroupParent: "",
+      securityContext: sandboxSecurityContext(pod),
+      sysctls: sysctls(pod),
+      resources: linuxResources(podAmounts(pod), facts),
+    },
+  });
+}
+
+/** The labels by which everything of a pod is found again. */
+export function podLabels({ metadata: { name = "", namespace = "default", uid = "" } }: Pod): Record<string, string> {
+  return { [podNameLabel]: name, [podNamespaceLabel]: namespace, [podUidLabel]: uid };
+}
+
+/** `spec.hostname`, or the pod's name as far as it can be one. */
+function hostnameOf({ metadata, spec }: Pod): string {
+  return spec.hostname ?? (metadata.name ?? "").slice(0, LONGEST_HOSTNAME).replace(/[-.]+$/, "");
+}
+
+function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {
+  const protocols = { TCP: Protocol.TCP, UDP: Protocol.UDP, SCTP: Protocol.SCTP } as const;
+  return spec.containers
+    .flatMap(({ ports = [] }) => ports)
+    .map(({ containerPort, hostPort = 0, hostIP = "", protocol = "TCP" }) => ({
+      protocol: protocols[protocol as keyof typeof protocols],
+      containerPort,
+      hostPort,
+      hostIp: hostIP,
+    }));
+}
+
+/** The kernel's names may be written with slashes; the runtime wants dots. */
+function sysctls({ spec }: Pod): Record<string, string> {
+  const all = spec.securityContext?.sysctls ?? [];
+  return Object.fromEntries(all.map(({ name, value }) => [name.replaceAll("/", "."), value]));
+}

@@ -1,0 +1,168 @@
+import {
+  LinuxContainerSecurityContext,
+  LinuxSandboxSecurityContext,
+  NamespaceMode,
+  NamespaceOption,
+  SecurityProfile,
+  SecurityProfile_ProfileType,
+  SupplementalGroupsPolicy,
+} from "../../proto/cri/gen/api.ts";
+import type {
+  AppArmorProfile,
+  Container,
+  Pod,
+  SELinuxOptions,
+  SeccompProfile,
+} from "../../proto/kubernetes/gen/types.ts";
+import type { NodeFacts } from "./node-facts.ts";
+import { TranslateError } from "./translate-error.ts";
+
+/** The user that an image asks for, as the runtime reports it. */
+export interface ImageUser {
+  readonly uid: number | undefined;
+  readonly username: string;
+}
+
+/** Paths that tell about, or reach into, the host; hidden unless `procMount: Unmasked`. The kubelet's list. */
+const MASKED_PATHS: readonly string[] = [
+  "/proc/asound",
+  "/proc/acpi",
+  "/proc/interrupts",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/latency_stats",
+  "/proc/timer_list",
+  "/proc/timer_stats",
+  "/proc/sched_debug",
+  "/proc/scsi",
+  "/sys/firmware",
+  "/sys/devices/virtual/powercap",
+];
+const READONLY_PATHS: readonly string[] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/** The sandbox's side: who its first process is, and which namespaces the pod shares with the node. */
+export function sandboxSecurityContext(pod: Pod): LinuxSandboxSecurityContext {
+  const { securityContext, containers } = pod.spec;
+  return LinuxSandboxSecurityContext.fromPartial({
+    namespaceOptions: namespacesOf(pod),
+    privileged: containers.some((container) => container.securityContext?.privileged === true),
+    seccomp: { profileType: SecurityProfile_ProfileType.RuntimeDefault, localhostRef: "" },
+    ...userAndGroups(securityContext?.runAsUser, securityContext?.runAsGroup, pod),
+    ...selinux(securityContext?.seLinuxOptions),
+  });
+}
+
+/** The container's side. What the container says goes before what the pod says. Throws `TranslateError`. */
+export function containerSecurityContext(
+  pod: Pod,
+  container: Container,
+  image: ImageUser,
+  facts: NodeFacts,
+): LinuxContainerSecurityContext {
+  const ofPod = pod.spec.securityContext;
+  const own = container.securityContext;
+  verifyNonRoot(pod, container, image);
+  const isUnmasked = own?.procMount === "Unmasked" || own?.privileged === true;
+  const apparmor = apparmorProfile(own?.appArmorProfile ?? ofPod?.appArmorProfile);
+  return LinuxContainerSecurityContext.fromPartial({
+    privileged: own?.privileged === true,
+    readonlyRootfs: own?.readOnlyRootFilesystem === true,
+    noNewPrivs: own?.allowPrivilegeEscalation === false,
+    namespaceOptions: namespacesOf(pod),
+    capabilities: {
+      addCapabilities: [...(own?.capabilities?.add ?? [])],
+      dropCapabilities: [...(own?.capabilities?.drop ?? [])],
+    },
+    maskedPaths: isUnmasked ? [] : [...MASKED_PATHS],
+    readonlyPaths: isUnmasked ? [] : [...READONLY_PATHS],
+    seccomp: seccompProfile(own?.seccompProfile ?? ofPod?.seccompProfile, facts),
+    ...(apparmor === undefined ? {} : { apparmor }),
+    ...userAndGroups(own?.runAsUser ?? ofPod?.runAsUser, own?.runAsGroup ?? ofPod?.runAsGroup, pod, image),
+    ...selinux(own?.seLinuxOptions ?? ofPod?.seLinuxOptions),
+  });
+}
+
+function namespacesOf({ spec }: Pod): NamespaceOption {
+  const { hostNetwork, hostIPC, hostPID, shareProcessNamespace } = spec;
+  const shared = shareProcessNamespace === true ? NamespaceMode.POD : NamespaceMode.CONTAINER;
+  return NamespaceOption.fromPartial({
+    network: hostNetwork === true ? NamespaceMode.NODE : NamespaceMode.POD,
+    ipc: hostIPC === true ? NamespaceMode.NODE : NamespaceMode.POD,
+    pid: hostPID === true ? NamespaceMode.NODE : shared,
+  });
+}
+
+function userAndGroups(user: number | undefined, group: number | undefined, pod: Pod, image?: ImageUser) {
+  const { supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
+  const uid = user ?? image?.uid;
+  const byName = user === undefined && image?.uid === undefined ? image?.username : undefined;
+  return {
+    ...(uid === undefined ? {} : { runAsUser: { value: BigInt(uid) } }),
+    ...(byName === undefined || byName === "" ? {} : { runAsUsername: byName }),
+    ...(group === undefined ? {} : { runAsGroup: { value: BigInt(group) } }),
+    supplementalGroups: supplementalGroups.map(BigInt),
+    supplementalGroupsPolicy:
+      supplementalGroupsPolicy === "Strict" ? SupplementalGroupsPolicy.Strict : SupplementalGroupsPolicy.Merge,
+  };
+}
+
+/** `runAsNonRoot` is checked at every start: an image may have changed its user under the same name. */
+function verifyNonRoot(pod: Pod, container: Container, { uid, username }: ImageUser): void {
+  const ofPod = pod.spec.securityContext;
+  const own = container.securityContext;
+  if ((own?.runAsNonRoot ?? ofPod?.runAsNonRoot) !== true) return;
+  const user = own?.runAsUser ?? ofPod?.runAsUser;
+  if (user !== undefined && user !== 0) return;
+  const refuse = (message: string) => new TranslateError("CreateContainerConfigError", message);
+  if (user === 0) throw refuse("container's runAsUser breaks non-root policy");
+  if (uid === undefined && username !== "")
+    throw refuse(
+      `container has runAsNonRoot and image has non-numeric user (${username}), cannot verify user is non-root`,
+    );
+  if ((uid ?? 0) === 0) throw refuse("container has runAsNonRoot and image will run as root");
+}
+
+/** No profile at all means Unconfined, unless the node's `seccompDefault` says otherwise; a nameless file means an error. */
+function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): SecurityProfile {
+  switch (profile?.type) {
+    case "Unconfined":
+      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Unconfined });
+    case "RuntimeDefault":
+      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.RuntimeDefault });
+    case "Localhost": {
+      const file = profile.localhostProfile ?? "";
+      if (file === "" || file.startsWith("/") || file.split("/").includes(".."))
+        throw new TranslateError(
+          "CreateContainerConfigError",
+          `localhostProfile must be a relative path below the node's seccomp folder, found ${JSON.stringify(file)}`,
+        );
+      const localhostRef = `${facts.rootDir}/seccomp/${file}`;
+      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Localhost, localhostRef });
+    }
+    case undefined: {
+      const { RuntimeDefault, Unconfined } = SecurityProfile_ProfileType;
+      return SecurityProfile.fromPartial({ profileType: facts.seccompDefault ? RuntimeDefault : Unconfined });
+    }
+  }
+}
+
+function apparmorProfile(profile: AppArmorProfile | undefined): SecurityProfile | undefined {
+  switch (profile?.type) {
+    case "Unconfined":
+      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Unconfined });
+    case "Localhost":
+      return SecurityProfile.fromPartial({
+        profileType: SecurityProfile_ProfileType.Localhost,
+        localhostRef: profile.localhostProfile ?? "",
+      });
+    case "RuntimeDefault":
+    case undefined:
+      return undefined;
+  }
+}
+
+function selinux(options: SELinuxOptions | undefined) {
+  if (options === undefined) return {};
+  const { user = "", role = "", type = "", level = "" } = options;
+  return { selinuxOptions: { user, role, type, level } };
+}

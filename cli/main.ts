@@ -1,0 +1,44 @@
+import { basename } from "node:path/posix";
+import { reexecute } from "./reexecute.ts";
+import { versionLine } from "./version.ts";
+
+const usage = `Berth is a Kubernetes node agent.
+
+  berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
+  berth pods            show the pods of the running agent (-o json, --watch, --root-dir)
+  berth version         show the release
+
+Started under the name kubelet it takes the kubelet's flags at once.
+`;
+
+/** Everything but the answer to \`version\` is loaded only when it is asked for: a start costs milliseconds, not memory. */
+async function main(name: string, args: readonly string[]): Promise<number> {
+  if (name === "kubelet") return await run(args);
+  const [command, ...rest] = args;
+  switch (command) {
+    case "run":
+      return await run(rest);
+    case "pods":
+      return await (await import("./pods.ts")).pods(rest);
+    case "version":
+    case "--version":
+      process.stdout.write(versionLine());
+      return 0;
+    case undefined:
+    case "help":
+    case "--help":
+    case "-h":
+      process.stdout.write(usage);
+      return 0;
+    default:
+      process.stderr.write(`berth: there is no command ${JSON.stringify(command)}; there are run, pods and version\n`);
+      return 2;
+  }
+}
+
+async function run(args: readonly string[]): Promise<number> {
+  reexecute();
+  return await (await import("./run.ts")).run(args);
+}
+
+process.exitCode = await main(basename(process.argv0), process.argv.slice(2));

@@ -1,0 +1,69 @@
+import { parseArgs } from "node:util";
+import { localSocket } from "../agent/local-socket.ts";
+import type { PodListing } from "../agent/serve/pod-list.ts";
+import { podTable } from "./pod-table.ts";
+
+const usage = `berth pods [-o json] [--watch] [--root-dir DIR]
+
+Shows the pods of the agent that runs on this machine, with the time each step of their latest start took, in milliseconds.
+
+  -o, --output FORMAT   table (default) or json
+  -w, --watch           show them again after every change, until Ctrl-C
+      --root-dir DIR    the agent's root directory (default /var/lib/kubelet)
+`;
+
+const options = {
+  output: { type: "string", short: "o", default: "table" },
+  watch: { type: "boolean", short: "w", default: false },
+  "root-dir": { type: "string", default: "/var/lib/kubelet" },
+  help: { type: "boolean", short: "h", default: false },
+} as const;
+
+/** `berth pods`. Exit code 2 for wrong arguments, 1 when no agent answers. */
+export async function pods(args: readonly string[]): Promise<number> {
+  const read = readArguments(args);
+  if (typeof read === "string") {
+    process.stderr.write(`berth pods: ${read}\n`);
+    return 2;
+  }
+  if (read.help) {
+    process.stdout.write(usage);
+    return 0;
+  }
+  const show = read.output === "json" ? (listing: PodListing) => `${JSON.stringify(listing)}\n` : podTable;
+  const socket = `${read["root-dir"]}/${localSocket}`;
+  try {
+    const answer = await fetch(`http://berth/pods${read.watch ? "?watch" : ""}`, { unix: socket });
+    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+    if (read.watch) await follow(answer, show);
+    else process.stdout.write(show((await answer.json()) as PodListing));
+    return 0;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    process.stderr.write(`berth pods: no agent answers on ${socket} (${why}): is it running, and are you root?\n`);
+    return 1;
+  }
+}
+
+function readArguments(args: readonly string[]) {
+  try {
+    const { values } = parseArgs({ args: [...args], options });
+    return ["table", "json"].includes(values.output) ? values : `-o takes table or json, found ${values.output}`;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** One line is one listing. On a terminal each takes the place of the one before. */
+async function follow(answer: Response, show: (listing: PodListing) => string): Promise<void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of answer.body ?? []) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const clear = process.stdout.isTTY && show === podTable ? "\u001b[H\u001b[2J" : "";
+      process.stdout.write(clear + show(JSON.parse(line) as PodListing));
+    }
+  }
+}

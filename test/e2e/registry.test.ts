@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PullImageRequest, PullImageResponse } from "../../proto/cri/gen/api.ts";
+import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
+import { callCri } from "../bed/cri-call.ts";
+import { buildTestImages, busyboxImage } from "../bed/images.ts";
+import { type Registry, startRegistry } from "../bed/registry.ts";
+
+const versions: readonly ContainerdVersion[] = ["1.6", "2.1"];
+const login = { username: "captain", password: "let me in" };
+
+describe.each(versions)("containerd %s", (version) => {
+  let folder = "";
+  let containerd: Containerd;
+  let registry: Registry;
+  let name = "";
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "berth-registry-test-"));
+    containerd = await startContainerd({ version, stateDir: folder });
+    registry = await startRegistry(containerd, login);
+    const image = (await buildTestImages()).find((one) => one.name === busyboxImage)!;
+    name = await registry.push(image);
+  }, 60_000);
+
+  afterAll(async () => {
+    await registry.stop();
+    await containerd.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  const pull = async (auth: object | undefined) =>
+    await callCri(
+      containerd.endpoint,
+      "ImageService/PullImage",
+      [PullImageRequest, PullImageRequest.fromPartial({ image: { image: name }, ...(auth && { auth }) })],
+      PullImageResponse,
+    );
+
+  test("is refused an image without credentials, and with wrong ones", async () => {
+    await expect(pull(undefined)).rejects.toThrow(/authorization|401/i);
+    await expect(pull({ ...login, password: "guess" })).rejects.toThrow(/authorization|401/i);
+  });
+
+  test("pulls an image over plain HTTP with the right ones", async () => {
+    expect((await pull(login)).imageRef).toMatch(/sha256:[0-9a-f]{64}$/);
+    expect(await containerd.ctr(["-n", "k8s.io", "images", "ls", "-q"])).toContain(name);
+  });
+});

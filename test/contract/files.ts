@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Files } from "../../host/files.ts";
+
+interface Bed {
+  readonly files: Files;
+  readonly end: () => Promise<void> | void;
+}
+
+/** What every maker of `Files` has to keep. */
+export function filesContract(name: string, make: () => Promise<Bed>): void {
+  describe(`files: ${name}`, () => {
+    let bed: Bed;
+    beforeAll(async () => {
+      bed = await make();
+    });
+    afterAll(() => bed.end());
+
+    test("what was written is read, and replaced whole", async () => {
+      await bed.files.write("a", "one", 0o600);
+      await bed.files.write("a", "two", 0o640);
+      expect(await bed.files.read("a", 100)).toBe("two");
+      const stat = await bed.files.stat("a");
+      expect(stat?.kind).toBe("file");
+      expect(stat?.mode).toBe(0o640);
+      expect(stat?.sizeBytes).toBe(3);
+    });
+
+    test("another version of a file is another inode or another time", async () => {
+      await bed.files.write("v", "same", 0o600);
+      const before = await bed.files.stat("v");
+      await bed.files.write("v", "same", 0o600);
+      expect(await bed.files.stat("v")).not.toEqual(before);
+    });
+
+    test("absent is undefined to stat and list, and an error to read", async () => {
+      expect(await bed.files.stat("none")).toBeUndefined();
+      expect(await bed.files.list("none")).toBeUndefined();
+      await expect(bed.files.read("none", 10)).rejects.toMatchObject({ code: "ENOENT" });
+    });
+
+    test("a write into a folder that is not there fails and leaves nothing", async () => {
+      await expect(bed.files.write("no/such/file", "", 0o600)).rejects.toMatchObject({ code: "ENOENT" });
+      expect(await bed.files.stat("no")).toBeUndefined();
+    });
+
+    test("a file larger than allowed is refused", async () => {
+      await bed.files.write("big", "x".repeat(11), 0o600);
+      await expect(bed.files.read("big", 10)).rejects.toMatchObject({ code: "ETOOBIG" });
+      expect(await bed.files.read("big", 11)).toHaveLength(11);
+    });
+
+    test("a folder cannot be read as a file", async () => {
+      await bed.files.makeFolder("folder", 0o755);
+      await expect(bed.files.read("folder", 10)).rejects.toMatchObject({ code: "ENOTFILE" });
+    });
+
+    test("folders are made with their parents, twice is once, and are listed in order", async () => {
+      await bed.files.makeFolder("x/y", 0o777);
+      await bed.files.makeFolder("x/y", 0o777);
+      await bed.files.write("x/b", "", 0o600);
+      await bed.files.write("x/a", "", 0o600);
+      expect((await bed.files.stat("x/y"))?.mode).toBe(0o777);
+      expect(await bed.files.list("x")).toEqual([
+        { name: "a", kind: "file" },
+        { name: "b", kind: "file" },
+        { name: "y", kind: "directory" },
+      ]);
+    });
+
+    test("removing takes all below, and the absent is gone already", async () => {
+      await bed.files.makeFolder("r/s", 0o755);
+      await bed.files.write("r/s/t", "", 0o600);
+      await bed.files.remove("r");
+      await bed.files.remove("r");
+      expect(await bed.files.stat("r")).toBeUndefined();
+    });
+
+    test("a rename moves", async () => {
+      await bed.files.write("old", "1", 0o600);
+      await bed.files.rename("old", "new");
+      expect(await bed.files.stat("old")).toBeUndefined();
+      expect(await bed.files.read("new", 10)).toBe("1");
+    });
+
+    test("no path leads out of the root", () => {
+      for (const path of ["..", "../x", "a/../../x", "/../x", "a\0b"])
+        expect(() => bed.files.path(path)).toThrow(expect.objectContaining({ code: "EOUTSIDE" }));
+      expect(bed.files.path("/a/./b")).toBe(`${bed.files.root}/a/b`);
+    });
+
+    test("a watch tells the name of what changes in the folder, until its signal aborts", async () => {
+      await bed.files.makeFolder("watched", 0o755);
+      const names: (string | undefined)[] = [];
+      const ending = new AbortController();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      bed.files.watch(
+        "watched",
+        (changed) => {
+          names.push(changed);
+          if (changed === "seen") resolve();
+        },
+        () => {},
+        ending.signal,
+      );
+      await bed.files.write("watched/seen", "", 0o600);
+      await promise;
+      ending.abort();
+      expect(names).toContain("seen");
+    });
+
+    test("a watch says when its folder is gone", async () => {
+      await bed.files.makeFolder("leaving", 0o755);
+      const { promise, resolve } = Promise.withResolvers<string>();
+      bed.files.watch(
+        "leaving",
+        () => {},
+        () => resolve("gone"),
+        new AbortController().signal,
+      );
+      await bed.files.remove("leaving");
+      expect(await promise).toBe("gone");
+    });
+
+    test("a folder that is not there cannot be watched", () => {
+      expect(() =>
+        bed.files.watch(
+          "absent",
+          () => {},
+          () => {},
+          new AbortController().signal,
+        ),
+      ).toThrow(expect.objectContaining({ code: "ENOENT" }));
+    });
+  });
+}

@@ -1,0 +1,3 @@
+import { containerdContract } from "./runtime-containerd.ts";
+
+containerdContract("2.1");

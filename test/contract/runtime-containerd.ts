@@ -1,0 +1,202 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, statSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type CriRuntime, createRuntime } from "../../cri/client.ts";
+import type { RuntimeEvent } from "../../cri/runtime.ts";
+import { createStats } from "../../cri/stats.ts";
+import { createStreaming } from "../../cri/streaming.ts";
+import { createClock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import { ContainerConfig, ContainerState, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
+import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
+import { busyboxImage, importImages } from "../bed/images.ts";
+import { until } from "../bed/until.ts";
+import { failureOf, runtimeContract } from "./runtime.ts";
+
+const isRoot = process.getuid?.() === 0;
+
+/** The contract of `Runtime`, and what only a real runtime can show, on a private containerd of one release. */
+export function containerdContract(version: ContainerdVersion): void {
+  if (!isRoot) {
+    test.skip(`containerd ${version}: a container runtime needs root`, () => {});
+    return;
+  }
+  runtimeContract(`containerd ${version}`, async () => {
+    const bed = await startBed(version);
+    return {
+      runtime: bed.runtime,
+      image: busyboxImage,
+      logFolder: join(bed.folder, "logs"),
+      hasSpoken: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
+      eventsNamePods: version !== "1.6",
+      end: bed.end,
+    };
+  });
+  describe(`the client of containerd ${version}`, () => clientTests(version));
+}
+
+function clientTests(version: ContainerdVersion): void {
+  let bed: Bed;
+  let sandbox: SandboxId;
+  let container: ContainerId;
+  beforeAll(async () => {
+    bed = await startBed(version);
+    ({ sandbox, container } = await runSleeper(bed.runtime));
+  });
+  afterAll(() => bed.end());
+
+  test("its events come from where this release has them", async () => {
+    const { heard, leave } = follow(bed.runtime);
+    await until("the connection", 5_000, () => heard.length > 0);
+    const source = version === "1.6" ? "containerd-events" : "cri-events";
+    expect(heard[0]).toEqual({ kind: "connected", source });
+    await leave();
+  });
+
+  test("a command is run in a container, and a slow one is killed", async () => {
+    const { execSync } = createStreaming(bed.runtime.connection, 10_000);
+    const { stdout, stderr, exitCode } = await execSync(container, ["sh", "-c", "echo out; echo err >&2; exit 4"], 5);
+    expect([String(Buffer.from(stdout)), String(Buffer.from(stderr)), exitCode]).toEqual(["out\n", "err\n", 4]);
+    expect(await failureOf(execSync(container, ["sleep", "60"], 1))).toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  });
+
+  test("a streaming session is answered with a URL", async () => {
+    const { exec, attach, portForward } = createStreaming(bed.runtime.connection, 10_000);
+    const streams = { tty: false, stdin: false, stdout: true, stderr: true };
+    expect(await exec({ containerId: container, cmd: ["true"], ...streams })).toStartWith("http");
+    expect(await attach({ containerId: container, ...streams })).toStartWith("http");
+    expect(await portForward(sandbox, [80])).toStartWith("http");
+  });
+
+  test("images take room on a file system", async () => {
+    const { imageFilesystems } = await bed.runtime.imageFsInfo();
+    expect(imageFilesystems[0]?.fsId?.mountpoint).toStartWith(bed.folder);
+  });
+
+  test("resources of a running container are changed, and its log is reopened", async () => {
+    const { reopenContainerLog, updateRuntimeConfig } = bed.runtime;
+    await updateRuntimeConfig({ networkConfig: { podCidr: "" } });
+    await reopenContainerLog(container);
+  });
+
+  test("the cgroup driver is told, or UNIMPLEMENTED", async () => {
+    const answer = bed.runtime.runtimeConfig().then(
+      ({ linux }) => linux?.cgroupDriver,
+      ({ code }) => code,
+    );
+    expect(await answer).toBe(version === "1.6" ? "UNIMPLEMENTED" : 1);
+  });
+
+  test("statistics of absent things are errors of the runtime, not ours", async () => {
+    const { containerStats, podSandboxStats } = createStats(bed.runtime.connection, 10_000);
+    expect(await failureOf(containerStats("0123abcd" as ContainerId))).toMatchObject({ name: "CriError" });
+    expect(await failureOf(podSandboxStats("0123abcd" as SandboxId))).toMatchObject({ name: "CriError" });
+  });
+
+  test("containerd killed and started again is back within two seconds, and its containers ran on", async () => {
+    const { socket } = bed.containerd;
+    const { heard, leave } = follow(bed.runtime);
+    await until("the connection", 5_000, () => heard.length > 0);
+    const madeAt = () => (existsSync(socket) ? statSync(socket).ctimeMs : undefined);
+    const before = madeAt();
+    const saidBefore = bed.said.length;
+    const { startedAt } = await bed.runtime.containerStatus(container);
+    await bed.containerd.kill9();
+    await until("the loss to be seen", 2_000, () => heard.some(({ kind }) => kind === "disconnected"));
+    expect(await failureOf(bed.runtime.version())).toMatchObject({ code: "UNAVAILABLE" });
+    // Long enough for every back-off to be at its longest.
+    await Bun.sleep(3_000);
+    const restarted = bed.containerd.restart();
+    await until("the socket", 10_000, () => madeAt() !== undefined && madeAt() !== before);
+    const socketAt = performance.now();
+    await until("the connection", 5_000, () => heard.at(-1)?.kind === "connected");
+    expect(performance.now() - socketAt).toBeLessThan(2_000);
+    expect(heard.map(({ kind }) => kind)).toEqual(["connected", "disconnected", "connected"]);
+    const status = await bed.runtime.containerStatus(container);
+    expect(status).toMatchObject({ state: ContainerState.CONTAINER_RUNNING, startedAt });
+    expect(bed.said.slice(saidBefore).filter(({ level }) => level === "info")).toHaveLength(1);
+    await restarted;
+    await leave();
+  });
+
+  test("a runtime that hangs is DEADLINE_EXCEEDED, and all is well when it wakes", async () => {
+    const { pid } = bed.containerd;
+    // 0 would be our own process group.
+    expect(pid).toBeGreaterThan(0);
+    process.kill(pid, "SIGSTOP");
+    try {
+      expect(await failureOf(bed.runtime.version({ deadlineMs: 200 }))).toMatchObject({ code: "DEADLINE_EXCEEDED" });
+    } finally {
+      process.kill(pid, "SIGCONT");
+    }
+    expect((await bed.runtime.version()).runtimeName).toBe("containerd");
+  });
+
+  test("all calls were counted, with their failures", () => {
+    const { Version, ExecSync } = bed.runtime.metrics();
+    expect(Version?.count).toBeGreaterThan(1);
+    expect(Version?.errors).toMatchObject({ UNAVAILABLE: expect.any(Number), DEADLINE_EXCEEDED: 1 });
+    expect(ExecSync).toMatchObject({ count: 2, errors: { DEADLINE_EXCEEDED: 1 } });
+    expect(ExecSync?.maxMs).toBeGreaterThanOrEqual(1_000);
+    expect(ExecSync?.totalMs).toBeGreaterThanOrEqual(ExecSync!.maxMs);
+  });
+}
+
+interface Bed {
+  readonly containerd: Containerd;
+  readonly runtime: CriRuntime;
+  readonly folder: string;
+  readonly said: readonly { readonly level: string; readonly message: string }[];
+  end(): Promise<void>;
+}
+
+async function startBed(version: ContainerdVersion): Promise<Bed> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-contract-"));
+  const containerd = await startContainerd({ version, stateDir: folder });
+  await importImages(containerd);
+  const said: { level: string; message: string }[] = [];
+  const say = (level: string) => (_: unknown, message: string) => void said.push({ level, message });
+  const log: Log = { debug: () => {}, info: say("info"), warn: say("warn"), error: say("error"), child: () => log };
+  const { endpoint } = containerd;
+  const runtime = createRuntime({ endpoint, requestTimeoutMs: 30_000, clock: createClock(), log, random: Math.random });
+  const end = async () => {
+    runtime.close();
+    await containerd.stop();
+    await rm(folder, { recursive: true });
+  };
+  return { containerd, runtime, folder, said, end };
+}
+
+async function runSleeper(runtime: CriRuntime) {
+  const config = PodSandboxConfig.fromPartial({
+    metadata: { name: "sleeper", uid: "s", namespace: "contract" },
+    linux: {},
+  });
+  const sandbox = await runtime.runPodSandbox(config, "");
+  const container = await runtime.createContainer(
+    sandbox,
+    ContainerConfig.fromPartial({
+      metadata: { name: "sleeper" },
+      image: { image: busyboxImage },
+      command: ["sleep", "600"],
+      linux: {},
+    }),
+    config,
+  );
+  await runtime.startContainer(container);
+  return { sandbox, container };
+}
+
+function follow(runtime: CriRuntime) {
+  const heard: RuntimeEvent[] = [];
+  const listener = new AbortController();
+  const following = runtime.events((event) => heard.push(event), listener.signal);
+  const leave = async () => {
+    listener.abort();
+    await following;
+  };
+  return { heard, leave };
+}

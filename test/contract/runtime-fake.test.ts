@@ -1,0 +1,20 @@
+import { createClock } from "../../host/clock.ts";
+import { FakeRuntime } from "../fakes/runtime.ts";
+import { behaviours, runtimeContract } from "./runtime.ts";
+
+const image = "berth.test/busybox:1";
+
+for (const source of ["cri-events", "containerd-events"] as const)
+  runtimeContract(`the fake runtime with ${source}`, async () => {
+    const runtime = new FakeRuntime({ clock: createClock(), source });
+    runtime.addImage(image);
+    for (const [name, { program }] of Object.entries(behaviours)) runtime.programs.set(name, program);
+    return {
+      runtime,
+      image,
+      logFolder: "/logs",
+      hasSpoken: async () => true,
+      eventsNamePods: source === "cri-events",
+      end: async () => {},
+    };
+  });

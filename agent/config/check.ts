@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { normalize } from "node:path/posix";
 import { parseQuantity, QuantityError } from "../../proto/kubernetes/quantity.ts";
+import { checkLabelValue, checkQualifiedName } from "../../proto/kubernetes/validation/names.ts";
 import { parseDuration } from "./duration.ts";
 
 /** What a text must be, in the words of the message, and how that is told. */
@@ -27,8 +28,8 @@ export const checks = {
   "a duration, not negative, such as 1m30s": (text: string) => (parseDuration(text) ?? -1) >= 0,
   "a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace": isSysctlPattern,
   "an image name without tag or digest, or a prefix ending in /*": isImagePattern,
-  "a label key such as example.com/role": isQualifiedName,
-  "a label value": isLabelValue,
+  "a label key such as example.com/role": (text: string) => checkQualifiedName("", text).length === 0,
+  "a label value": (text: string) => checkLabelValue("", text).length === 0,
   "a name without = and ,": (text: string) => text !== "" && !/[=,]/.test(text),
   "true or false in quotes": (text: string) => text === "true" || text === "false",
   "not empty": (text: string) => text !== "",
@@ -39,20 +40,6 @@ export type CheckName = keyof typeof checks;
 /** True for `memory` and `hugepages-<size>`, which memory can be reserved of per NUMA node. */
 export function isMemoryResource(name: string): boolean {
   return name === "memory" || /^hugepages-\S+$/.test(name);
-}
-
-/** An optional DNS prefix and a name of at most 63 letters, digits, `-`, `_` and `.`. Rule: IsQualifiedName. */
-export function isQualifiedName(text: string): boolean {
-  const [, , prefix, name = ""] = /^((.*?)\/)?(.*)$/s.exec(text) ?? [];
-  const isPrefix =
-    prefix === undefined ||
-    (prefix.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(prefix));
-  return isPrefix && name !== "" && isLabelValue(name);
-}
-
-/** Empty, or at most 63 letters, digits, `-`, `_` and `.` that begin and end with a letter or digit. */
-export function isLabelValue(text: string): boolean {
-  return text === "" || (text.length <= 63 && /^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/.test(text));
 }
 
 /** A quantity whose sign (-1, 0, 1) is accepted. */

@@ -42,13 +42,13 @@ function mergeDefaultThresholds(config: MapNode): MapNode {
   return setAt(config, ["evictionHard"], { ...given, entries: new Map([...given.entries, ...missing]) });
 }
 
-/** `origin` is who answers for a missing field: an element of a list must be whole, so there it is the element. */
+/** In the order of the table. `origin` is who answers for a missing field: an element of a list must be whole, so there it is the element. */
 function fill(map: MapNode, path: string, gates: Gates, origin: string): MapNode {
-  const entries = new Map(map.entries);
+  const entries = new Map<string, Node>();
   for (const name of namesBelow(path)) {
     const below = pathBelow(path, name);
     const field = fieldAt(below);
-    const value = field && fillField(entries.get(name), below, field, gates, origin);
+    const value = field && fillField(map.entries.get(name), below, field, gates, origin);
     if (value !== undefined) entries.set(name, value);
   }
   return { ...map, entries };

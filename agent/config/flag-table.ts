@@ -227,7 +227,7 @@ export const flagGroups: readonly FlagGroup[] = [
       ignored("maximum-dead-containers", "int32", deadContainers, { default: "-1" }),
       ignored("experimental-mounter-path", "string", "mounts are made by the agent itself"),
       ignored("experimental-allocatable-ignore-eviction", "bool", "nothing is reserved yet", { default: "false" }),
-      ignored("housekeeping-interval", "duration", noCadvisor, { default: "10s" }),
+      later("housekeeping-interval", "duration", "accepted without effect", noCadvisor, { default: "10s" }),
       ignored("global-housekeeping-interval", "duration", noCadvisor, { default: "1m0s" }),
       ignored("application-metrics-count-limit", "int", noCadvisor, { default: "100" }),
       ignored("boot-id-file", "string", noCadvisor, { default: "/proc/sys/kernel/random/boot_id" }),

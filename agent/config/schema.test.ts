@@ -79,7 +79,10 @@ test("the table of flags is the kubelet's", async () => {
   const lines = flagGroups
     .flatMap(({ flags }) => flags)
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
-    .map(({ name, type, shorthand }) => `${shorthand ? `-${shorthand}, ` : ""}--${name} ${shown(name, type)}\n`);
+    .map(({ name, type, shorthand, deprecated }) => {
+      const ending = deprecated ? " deprecated" : "";
+      return `${shorthand ? `-${shorthand}, ` : ""}--${name} ${shown(name, type)}${ending}\n`;
+    });
   expect(lines.join("")).toBe(await Bun.file(join(golden, "kubelet-flags.txt")).text());
 });
 

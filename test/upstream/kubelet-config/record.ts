@@ -48,10 +48,14 @@ function run(argv: readonly string[]): string {
   return `${stdout}${stderr}`;
 }
 
-/** One flag a line with the word for what it takes; a switch takes none. */
+/** One flag a line: with the word for what it takes (a switch takes none), and whether it is deprecated. */
 function flagsOf(help: string): string {
-  const flags = [...help.matchAll(/^ {2,6}(?:-(\w), )?--([\w-]+)(?: (\S+))?(?: {3,}|$)/gm)];
-  return flags
-    .map(([, shorthand, name, type = "bool"]) => `${shorthand ? `-${shorthand}, ` : ""}--${name} ${type}\n`)
+  const entries = help.split(/^(?= {2,6}(?:-\w, )?--)/m).slice(1);
+  return entries
+    .map((entry) => {
+      const [, shorthand, name, type = "bool"] = /^ +(?:-(\w), )?--([\w-]+)(?: (\S+))?(?: {3,}|$)/m.exec(entry) ?? [];
+      const ending = entry.includes("(DEPRECATED: ") ? " deprecated" : "";
+      return `${shorthand ? `-${shorthand}, ` : ""}--${name} ${type}${ending}\n`;
+    })
     .join("");
 }

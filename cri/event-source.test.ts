@@ -1,0 +1,110 @@
+import { describe, expect, test } from "bun:test";
+import { ContainerEventResponse, VersionResponse } from "../proto/cri/gen/api.ts";
+import {
+  ContainerCreate,
+  ContainerDelete,
+  Envelope,
+  TaskDelete,
+  TaskExit,
+  TaskStart,
+} from "../proto/cri/gen/containerd-events.ts";
+import type { PodUid, SandboxId } from "../proto/ids.ts";
+import { type ContainerEvent, eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-source.ts";
+
+describe("which source comes first", () => {
+  for (const [runtimeName, runtimeVersion, sources] of [
+    ["containerd", "1.6.20~ds1", ["containerd-events", "cri-events"]],
+    ["containerd", "v1.7.24", ["containerd-events", "cri-events"]],
+    ["containerd", "v2.1.9", ["cri-events", "containerd-events"]],
+    ["containerd", "10.0.0", ["cri-events", "containerd-events"]],
+    ["cri-o", "1.33.0", ["cri-events", "containerd-events"]],
+  ] as const)
+    test(`${runtimeName} ${runtimeVersion}: ${sources[0]}`, () => {
+      const streams = eventStreamsOf(VersionResponse.fromPartial({ runtimeName, runtimeVersion }));
+      expect(streams.map(({ source }) => source)).toEqual([...sources]);
+    });
+});
+
+describe("events of the CRI", () => {
+  const pod = { id: "s", metadata: { uid: "u", name: "web", namespace: "default" } };
+  const named = { podUid: "u" as PodUid, podSandboxId: "s" as SandboxId };
+  const rows: readonly [string, Parameters<typeof ContainerEventResponse.fromPartial>[0], ContainerEvent][] = [
+    [
+      "a container was created",
+      { containerId: "c", containerEventType: 0, podSandboxStatus: pod },
+      { kind: "container", change: "created", containerId: "c", isSandbox: false, ...named },
+    ],
+    [
+      "a sandbox was stopped",
+      { containerId: "s", containerEventType: 2, podSandboxStatus: pod },
+      { kind: "container", change: "stopped", containerId: "s", isSandbox: true, ...named },
+    ],
+    [
+      "what is gone has no pod any more",
+      { containerId: "c", containerEventType: 3 },
+      { kind: "container", change: "deleted", containerId: "c", isSandbox: undefined },
+    ],
+    [
+      "a change that a newer runtime knows is unknown",
+      { containerId: "c", containerEventType: 17 as never, podSandboxStatus: { id: "s" } },
+      { kind: "container", change: "unknown", containerId: "c", isSandbox: false, podSandboxId: "s" as SandboxId },
+    ],
+  ];
+  for (const [name, event, expected] of rows)
+    test(name, () => {
+      expect(readCriEvent(ContainerEventResponse.fromPartial(event))).toEqual(expected);
+    });
+});
+
+describe("containerd's own events", () => {
+  const envelope = (typeUrl: string, payload: { finish(): Uint8Array }) =>
+    Envelope.fromPartial({ namespace: "k8s.io", event: { typeUrl, value: payload.finish() } });
+  const heard = (change: ContainerEvent["change"]): ContainerEvent => ({
+    kind: "container",
+    change,
+    containerId: "c",
+    isSandbox: undefined,
+  });
+  const exit = (id: string) => TaskExit.encode(TaskExit.fromPartial({ containerId: "c", id, exitStatus: 137 }));
+  const deletion = (id: string) => TaskDelete.encode(TaskDelete.fromPartial({ containerId: "c", id }));
+  const rows: readonly [string, Envelope, ContainerEvent | undefined][] = [
+    [
+      "a container was created",
+      envelope("containerd.events.ContainerCreate", ContainerCreate.encode({ id: "c", image: "i" })),
+      heard("created"),
+    ],
+    [
+      "its task was started",
+      envelope("containerd.events.TaskStart", TaskStart.encode({ containerId: "c", pid: 7 })),
+      heard("started"),
+    ],
+    ["its first process ended", envelope("containerd.events.TaskExit", exit("c")), heard("stopped")],
+    ["a command executed in it ended: no change", envelope("containerd.events.TaskExit", exit("exec-1")), undefined],
+    ["its task was deleted", envelope("containerd.events.TaskDelete", deletion("")), heard("stopped")],
+    [
+      "the task of a command was deleted: no change",
+      envelope("containerd.events.TaskDelete", deletion("exec-1")),
+      undefined,
+    ],
+    [
+      "it was deleted",
+      envelope("containerd.events.ContainerDelete", ContainerDelete.encode({ id: "c" })),
+      heard("deleted"),
+    ],
+    [
+      "a type URL with a host",
+      envelope("types.example/containerd.events.TaskStart", TaskStart.encode({ containerId: "c", pid: 7 })),
+      heard("started"),
+    ],
+    [
+      "an event of another type: no change",
+      envelope("containerd.events.TaskOOM", ContainerDelete.encode({ id: "c" })),
+      undefined,
+    ],
+    ["an envelope without an event: no change", Envelope.fromPartial({}), undefined],
+  ];
+  for (const [name, event, expected] of rows)
+    test(name, () => {
+      expect(readContainerdEvent(event)).toEqual(expected as ContainerEvent);
+    });
+});

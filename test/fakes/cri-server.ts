@@ -1,0 +1,50 @@
+import { rm } from "node:fs/promises";
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type sendUnaryData,
+} from "@grpc/grpc-js";
+
+type Bytes = Buffer;
+export type UnaryAnswer = (call: ServerUnaryCall<Bytes, Bytes>, answer: sendUnaryData<Bytes>) => void;
+export type StreamAnswer = (call: ServerWritableStream<Bytes, Bytes>) => void;
+
+export interface CriServer {
+  /** Ends all connections at once and removes the socket. */
+  kill(): Promise<void>;
+}
+
+/**
+ * A gRPC server on a unix socket that answers with whatever bytes a test wants to. The keys are paths such as
+ * `/runtime.v1.RuntimeService/Version`; any other path is UNIMPLEMENTED.
+ */
+export async function startCriServer(
+  socketPath: string,
+  unary: Readonly<Record<string, UnaryAnswer>>,
+  streams: Readonly<Record<string, StreamAnswer>> = {},
+): Promise<CriServer> {
+  const server = new Server({ "grpc.max_send_message_length": -1 });
+  const same = (bytes: Bytes) => bytes;
+  const codec = {
+    requestSerialize: same,
+    requestDeserialize: same,
+    responseSerialize: same,
+    responseDeserialize: same,
+  };
+  for (const [path, answer] of Object.entries(unary))
+    server.addService({ answer: { path, requestStream: false, responseStream: false, ...codec } }, { answer });
+  for (const [path, answer] of Object.entries(streams))
+    server.addService({ answer: { path, requestStream: false, responseStream: true, ...codec } }, { answer });
+  await new Promise<void>((resolve, reject) => {
+    const credentials = ServerCredentials.createInsecure();
+    server.bindAsync(`unix://${socketPath}`, credentials, (error) => (error === null ? resolve() : reject(error)));
+  });
+  return {
+    async kill() {
+      server.forceShutdown();
+      await rm(socketPath, { force: true });
+    },
+  };
+}

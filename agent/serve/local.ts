@@ -13,8 +13,19 @@ export interface LocalServer {
   stop(): Promise<void>;
 }
 
+interface ListenOptions {
+  readonly unix: string;
+  readonly fetch: (request: Request) => Response;
+}
+
 /** A burst of changes is one line to whoever watches. */
 const COALESCE_MS = 50;
+
+/**
+ * Whoever watches hears nothing for as long as nothing happens. A request's own `server.timeout` does not reach an answer that
+ * is streamed, so it is said for all of the server; bun's types have this option for ports alone, but it counts for sockets too.
+ */
+const neverIdle = { idleTimeout: 0 };
 
 /**
  * Answers `berth pods` on a unix socket that only root may open: `GET /pods` is the list as JSON, `GET /pods?watch` a line of
@@ -25,23 +36,21 @@ export function serveLocal({ path, pods, subscribe }: LocalServerSettings): Loca
   // The socket must never be open to others, not even for the moment until a chmod.
   const umask = process.umask(0o177);
   try {
-    const server = Bun.serve({
-      unix: path,
-      fetch(request, bun) {
-        // Whoever watches hears nothing for as long as nothing happens.
-        bun.timeout(request, 0);
-        const { pathname, searchParams } = new URL(request.url);
-        if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
-        if (!searchParams.has("watch")) return Response.json(pods());
-        return new Response(watchPods(pods, subscribe, request.signal), {
-          headers: { "content-type": "application/x-ndjson" },
-        });
-      },
-    });
+    const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => answer(request, pods, subscribe) };
+    const server = Bun.serve(options);
     return { stop: () => server.stop(true) };
   } finally {
     process.umask(umask);
   }
+}
+
+function answer(request: Request, pods: () => PodListing, subscribe: LocalServerSettings["subscribe"]): Response {
+  const { pathname, searchParams } = new URL(request.url);
+  if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
+  if (!searchParams.has("watch")) return Response.json(pods());
+  return new Response(watchPods(pods, subscribe, request.signal), {
+    headers: { "content-type": "application/x-ndjson" },
+  });
 }
 
 function watchPods(

@@ -12,8 +12,8 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
   timeoutMs: 5 * minuteMs,
 });
 
-/** Test files that need a container runtime and root, or minutes: everything else is part of the quick check. */
-const needsMachine = /^test\/(e2e|bench|vm)\/|^test\/contract\/.*(containerd|apiserver)/;
+/** Test files that need root and a container runtime, Go, or minutes: everything else is part of the quick check. */
+const needsMachine = /^test\/(e2e|bench|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
 const folders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
 
 /** A file of tests; `isFuzz` if the environment variable FUZZ_RUNS says how many random inputs it tries. */

@@ -69,7 +69,7 @@ export async function startRegistry(containerd: Containerd, login?: RegistryLogi
 }
 
 /** Writes containerd's `hosts.toml` for one host that is reached without TLS. Read at the next pull. */
-export async function trustPlainHttp(containerd: Pick<Containerd, "registryHosts">, host: string): Promise<void> {
+async function trustPlainHttp(containerd: Pick<Containerd, "registryHosts">, host: string): Promise<void> {
   const folder = join(containerd.registryHosts, host);
   await mkdir(folder, { recursive: true });
   const server = JSON.stringify(`http://${host}`);
@@ -124,7 +124,7 @@ async function passwordFile(store: string, { username, password }: RegistryLogin
 }
 
 /** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();

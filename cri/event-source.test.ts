@@ -9,6 +9,7 @@ import {
   TaskStart,
 } from "../proto/cri/gen/containerd-events.ts";
 import type { PodUid, SandboxId } from "../proto/ids.ts";
+import { readGoldenStream } from "../test/upstream/golden-cri.ts";
 import { type ContainerEvent, eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-source.ts";
 
 describe("which source comes first", () => {
@@ -107,4 +108,40 @@ describe("containerd's own events", () => {
     test(name, () => {
       expect(readContainerdEvent(event)).toEqual(expected as ContainerEvent);
     });
+});
+
+/** What each thing of the recorded pod went through: the sandbox first, then its containers. */
+function livesOf(events: readonly (ContainerEvent | undefined)[]): readonly string[] {
+  const lives = Map.groupBy(
+    events.filter((event) => event !== undefined),
+    ({ containerId }) => containerId,
+  );
+  return [...lives.values()].map((life) => [...new Set(life.map(({ change }) => change))].join(" "));
+}
+
+const recorded = [
+  "created started stopped deleted",
+  "created deleted",
+  "created started stopped deleted",
+  "created started stopped deleted",
+  "created started stopped deleted",
+  "created deleted",
+];
+
+test("containerd 1.6 told the whole life of a pod by its own events", async () => {
+  const envelopes = await readGoldenStream("1.6", "events", Envelope);
+  expect(livesOf(envelopes.map(readContainerdEvent))).toEqual(recorded);
+});
+
+test("containerd 2.1 told the whole life of a pod by events of the CRI, and whose it was", async () => {
+  const responses = await readGoldenStream("2.1", "events", ContainerEventResponse);
+  const events = responses.map(readCriEvent);
+  expect(livesOf(events)).toEqual(recorded);
+  expect(events.every(({ podUid }) => podUid === "golden-uid")).toBe(true);
+  expect(events.filter(({ isSandbox }) => isSandbox).map(({ change }) => change)).toEqual([
+    "created",
+    "started",
+    "stopped",
+    "deleted",
+  ]);
 });

@@ -248,6 +248,8 @@ export class FakeRuntime implements Runtime {
       if (startError !== undefined) {
         const message = `failed to create containerd task: ${startError}`;
         this.#end(container, { exitCode: 128, reason: "StartError", message });
+        // Nobody is told, since no process has ended; but the container is live no more.
+        this.#record(container, "stopped");
         throw refusal("startContainer", message);
       }
       container.state = ContainerState.CONTAINER_RUNNING;
@@ -646,24 +648,6 @@ export class FakeRuntime implements Runtime {
   #nanoseconds(): bigint {
     return BigInt(this.#clock.now()) * 1_000_000n + ++this.#ticks;
   }
-}
-
-/**
- * Every moment at which two things ran in the same role: two ready sandboxes of one pod, or two running containers of
- * one name in one pod. Empty for an agent without fault.
- */
-export function findDoubles(timeline: readonly Happening[]): readonly string[] {
-  const running = new Map<string, Set<string>>();
-  const doubles: string[] = [];
-  for (const { at, what, change, id, role } of timeline) {
-    const key = `${what} ${role}`;
-    const ids = running.get(key) ?? new Set();
-    running.set(key, ids);
-    if (change === "started") ids.add(id);
-    if (change === "stopped" || change === "deleted") ids.delete(id);
-    if (change === "started" && ids.size > 1) doubles.push(`${at} ${key}: ${[...ids].join(" and ")}`);
-  }
-  return doubles;
 }
 
 const nothing = () => {};

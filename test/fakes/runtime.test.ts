@@ -1,0 +1,171 @@
+import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
+import type { RuntimeEvent } from "../../cri/runtime.ts";
+import { ContainerConfig, ContainerState, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
+import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import { FakeClock, rest } from "./clock.ts";
+import { FakeRuntime } from "./runtime.ts";
+
+const image = "busybox:1";
+const sandboxConfig = PodSandboxConfig.fromPartial({ metadata: { name: "web", uid: "u", namespace: "default" } });
+const containerConfig = ContainerConfig.fromPartial({ metadata: { name: "a" }, image: { image } });
+
+/** A fake with one running container; `told` are the events since then. */
+async function createScene() {
+  const clock = new FakeClock();
+  const runtime = new FakeRuntime({ clock });
+  runtime.addImage(image);
+  const sandbox = await runtime.runPodSandbox(sandboxConfig, "");
+  const container = await runtime.createContainer(sandbox, containerConfig, sandboxConfig);
+  await runtime.startContainer(container);
+  const told: RuntimeEvent[] = [];
+  const listener = new AbortController();
+  void runtime.events((event) => told.push(event), listener.signal);
+  told.length = 0;
+  runtime.calls.length = 0;
+  return { clock, runtime, sandbox, container, told, listener };
+}
+
+const settled = <T>(call: Promise<T>) => {
+  let state: string = "pending";
+  call.then(
+    () => {
+      state = "done";
+    },
+    (error: unknown) => {
+      state = error instanceof CriError ? error.code : "another error";
+    },
+  );
+  return async () => {
+    await rest();
+    return state;
+  };
+};
+
+test("failures are given out once each, in order, and have no effect", async () => {
+  const { runtime, container } = await createScene();
+  runtime.failures.stopContainer = [
+    new CriError("INTERNAL", "StopContainer", "1"),
+    new CriError("ABORTED", "StopContainer", "2"),
+  ];
+  for (const code of ["INTERNAL", "ABORTED"]) {
+    expect(await settled(runtime.stopContainer(container, 1))()).toBe(code);
+    expect((await runtime.containerStatus(container)).state).toBe(ContainerState.CONTAINER_RUNNING);
+  }
+  await runtime.stopContainer(container, 1);
+  expect((await runtime.containerStatus(container)).exitCode).toBe(143);
+});
+
+test("a verb that hangs does nothing until it is let go", async () => {
+  const { runtime, container } = await createScene();
+  const letGo = runtime.hang("removeContainer");
+  const state = settled(runtime.removeContainer(container));
+  expect(await state()).toBe("pending");
+  expect(runtime.containers.has(container)).toBe(true);
+  letGo();
+  expect(await state()).toBe("done");
+  expect(runtime.containers.has(container)).toBe(false);
+});
+
+test("a verb that hangs ends at its deadline by the fake's clock, and then has no effect at all", async () => {
+  const { clock, runtime, sandbox } = await createScene();
+  const letGo = runtime.hang("createContainer");
+  const other = ContainerConfig.fromPartial({ metadata: { name: "b" }, image: { image } });
+  const state = settled(runtime.createContainer(sandbox, other, sandboxConfig));
+  await clock.advance(119_999);
+  expect(await state()).toBe("pending");
+  await clock.advance(1);
+  expect(await state()).toBe("DEADLINE_EXCEEDED");
+  letGo();
+  await rest();
+  expect(runtime.containers.size).toBe(1);
+});
+
+test("a hook after the effect sees it, and may swallow the answer", async () => {
+  const { runtime, container } = await createScene();
+  runtime.after.removeContainer = () => {
+    throw new CriError("UNAVAILABLE", "RemoveContainer", "died before the answer");
+  };
+  expect(await settled(runtime.removeContainer(container))()).toBe("UNAVAILABLE");
+  expect(runtime.containers.size).toBe(0);
+});
+
+test("a program ends when its time has come, as it was told to", async () => {
+  const { clock, runtime, sandbox, told } = await createScene();
+  runtime.programs.set("job", { exitsAfterMs: 2_000, exitCode: 4 });
+  const config = ContainerConfig.fromPartial({ metadata: { name: "job" }, image: { image } });
+  const job = await runtime.createContainer(sandbox, config, sandboxConfig);
+  await runtime.startContainer(job);
+  await clock.advance(1_999);
+  expect((await runtime.containerStatus(job)).state).toBe(ContainerState.CONTAINER_RUNNING);
+  await clock.advance(1);
+  expect(await runtime.containerStatus(job)).toMatchObject({ exitCode: 4, reason: "Error" });
+  expect(told.at(-1)).toMatchObject({ change: "stopped", containerId: job, podUid: "u" as never });
+});
+
+test("a container that is lost is gone without a word", async () => {
+  const { runtime, container, told } = await createScene();
+  runtime.loseContainer(container);
+  expect(told).toEqual([]);
+  expect(await settled(runtime.containerStatus(container))()).toBe("NOT_FOUND");
+});
+
+test("while events are lost, changes happen all the same", async () => {
+  const { runtime, container, told } = await createScene();
+  runtime.losesEvents = true;
+  runtime.exit(container, 1);
+  expect(told).toEqual([]);
+  expect((await runtime.containerStatus(container)).exitCode).toBe(1);
+});
+
+test("a runtime that is down fails every call, those under way too; its containers run on", async () => {
+  const { runtime, container, told } = await createScene();
+  runtime.hang("status");
+  const underWay = settled(runtime.status());
+  runtime.goDown();
+  expect(await underWay()).toBe("UNAVAILABLE");
+  expect(await settled(runtime.version())()).toBe("UNAVAILABLE");
+  runtime.comeBack();
+  expect((await runtime.containerStatus(container)).state).toBe(ContainerState.CONTAINER_RUNNING);
+  expect(told.map(({ kind }) => kind)).toEqual(["disconnected", "connected"]);
+});
+
+test("the journal names every call in order, the timeline every change", async () => {
+  const { runtime, sandbox, container } = await createScene();
+  await runtime.stopContainer(container, 30);
+  await runtime.removePodSandbox(sandbox);
+  expect(runtime.calls).toEqual(["stopContainer default/web/a #0 within 30s", `removePodSandbox ${sandbox}`]);
+  expect(runtime.timeline.map(({ what, change, role }) => `${what} ${role} ${change}`)).toEqual([
+    "sandbox u created",
+    "sandbox u started",
+    "container u/a created",
+    "container u/a started",
+    "container u/a stopped",
+    "sandbox u stopped",
+    "container u/a deleted",
+    "sandbox u deleted",
+  ]);
+});
+
+test("an image is pulled only from a registry that has it", async () => {
+  const { runtime } = await createScene();
+  expect(await settled(runtime.pullImage("web:1", undefined, undefined))()).toBe("UNKNOWN");
+  runtime.registry.set("web:1", new CriError("UNAVAILABLE", "PullImage", "the registry is down"));
+  expect(await settled(runtime.pullImage("web:1", undefined, undefined))()).toBe("UNAVAILABLE");
+  runtime.registry.set("web:1", undefined);
+  const imageRef = await runtime.pullImage("web:1", undefined, undefined);
+  expect((await runtime.imageStatus("web:1"))?.id).toBe(imageRef);
+  await runtime.removeImage("web:1");
+  expect(await runtime.imageStatus("web:1")).toBeUndefined();
+});
+
+test("things of strangers are listed like all others", async () => {
+  const { runtime } = await createScene();
+  const foreign = runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata: { name: "x", uid: "y" } }));
+  const container = runtime.addForeignContainer(foreign, ContainerConfig.fromPartial({ metadata: { name: "z" } }));
+  const listed: { sandboxes: string[]; containers: string[] } = {
+    sandboxes: (await runtime.listPodSandbox({ id: foreign as SandboxId })).map(({ id }) => id),
+    containers: (await runtime.listContainers({ id: container as ContainerId })).map(({ id }) => id),
+  };
+  expect(listed).toEqual({ sandboxes: [foreign], containers: [container] });
+});

@@ -1,6 +1,7 @@
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { containerHash } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
+import { isConcluded } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
 import {
   type ExitedContainer,
@@ -37,6 +38,7 @@ export function planContainers(plan: PlanInProgress, scene: ContainerScene): voi
     if (taken === "taken") turn = "taken";
   }
   removeStrangers(plan, scene);
+  removeOldSandboxes(plan, scene);
 }
 
 /** Images of containers that have never run need no sandbox to be fetched into. */
@@ -117,7 +119,7 @@ function planStart(
       return plan.propose({
         kind: "createContainer",
         name: container.name,
-        attempt: nextAttempt(container.name, previous, observed, memory),
+        attempt: (previous?.attempt ?? -1) + 1,
         sandboxId: sandbox.id,
         sandboxAttempt: sandbox.attempt,
         podIPs: sandbox.ips,
@@ -134,19 +136,9 @@ function whyCreate(previous: ExitedContainer | undefined): string {
   return previous === undefined ? "it has not run yet" : `it exited with code ${previous.exitCode}`;
 }
 
-/** Attempts only ever grow, even where the runtime has lost the instances before: logs and what was seen tell them too. */
-function nextAttempt(
-  name: string,
-  previous: ExitedContainer | undefined,
-  { loggedAttempts }: ObservedPod,
-  { attempts }: PodMemory,
-): number {
-  return Math.max(previous?.attempt ?? -1, loggedAttempts.get(name) ?? -1, attempts.get(name) ?? -1) + 1;
-}
-
 /**
  * What the pod no longer needs: containers that the spec does not name, and dead instances but the newest of each container,
- * which is kept for its logs and its exit code.
+ * which is kept for its logs and its exit code. One whose start failed, or was cut short together with the agent, has neither.
  */
 function removeStrangers(plan: PlanInProgress, { pod, observed }: ContainerScene): void {
   const named = new Set(pod.spec.containers.map(({ name }) => name));
@@ -155,12 +147,26 @@ function removeStrangers(plan: PlanInProgress, { pod, observed }: ContainerScene
   for (const container of observed.containers) {
     const isNewest = !newest.has(container.name);
     newest.add(container.name);
+    if (isConcluded(container)) continue;
     if (!named.has(container.name)) end(plan, pod, container, "the pod has no such container");
+    else if (container.state === "exited" && !isNewest && container.startedAt === 0)
+      end(plan, pod, container, "it never ran, and a newer instance exists");
     else if (container.state === "exited") {
       if (hasDead.has(container.name)) end(plan, pod, container, "a newer instance has ended too");
       hasDead.add(container.name);
     } else if (!isNewest) end(plan, pod, container, "a newer instance exists");
   }
+}
+
+/**
+ * Sandboxes that were replaced, or whose making was cut short together with the agent: they were stopped before the present one
+ * was made. One that still holds the last instance of a container stays as long as that instance.
+ */
+function removeOldSandboxes(plan: PlanInProgress, { sandbox, observed }: ContainerScene): void {
+  const occupied = new Set(observed.containers.map(({ sandboxId }) => sandboxId));
+  for (const { id } of observed.sandboxes)
+    if (id !== sandbox.id && !occupied.has(id))
+      plan.propose({ kind: "removeSandbox", id, why: "a newer one has taken its place" });
 }
 
 function end(plan: PlanInProgress, pod: Pod, container: ObservedContainer, why: string): void {

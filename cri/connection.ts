@@ -15,8 +15,8 @@ import type { Verb } from "./verb.ts";
 const mebibyte = 1024 * 1024;
 
 /**
- * gRPC servers written in Go end a connection whose idle pings come more often than every five minutes, unless they are
- * told otherwise; containerd and CRI-O are not.
+ * gRPC servers written in Go end a connection ("too many pings") whose pings come more often than every five minutes
+ * while nothing else is sent, unless they are told otherwise; containerd is not.
  */
 const pingEveryMs = 310_000;
 
@@ -65,6 +65,8 @@ export interface ConnectionOptions {
 
 /** Connects lazily: an absent socket shows as UNAVAILABLE with the first call. */
 export function createConnection({ socketPath, clock, log }: ConnectionOptions): Connection {
+  // grpc-js would write to stderr past our log. What it has to say comes with the status of the calls, too.
+  setLogVerbosity(logVerbosity.NONE);
   const metrics = createCallMetrics();
   const observe = observing(clock, (call) => {
     metrics.record(call);

@@ -2,16 +2,16 @@ import type { PodUid } from "../proto/ids.ts";
 import type { PodStatus } from "../proto/kubernetes/gen/types.ts";
 import type { Action } from "./decide/action.ts";
 import type { DesiredNow } from "./decide/desired.ts";
-import type { ActionResult } from "./decide/memory.ts";
 import type { ObservedPod } from "./decide/observed.ts";
 import type { Stage } from "./decide/stage.ts";
+import type { Taken } from "./decide/taken.ts";
 
 /** What the loop needs of the rooms; `main.ts` hands it in. */
 export interface Rooms {
   /** The pod as it is wanted; undefined when nobody asks for it, `unknown` while a source has not spoken yet. */
   desired(uid: PodUid): DesiredNow | undefined | "unknown";
   /** Reads the pod from the node; everything this agent did to it before is in what comes back. */
-  observe(uid: PodUid, desired: DesiredNow | undefined, signal: AbortSignal): Promise<ObservedPod>;
+  observe(uid: PodUid, desired: DesiredNow | undefined): Promise<ObservedPod>;
   /** Carries out one action: one outside call. */
   act(
     uid: PodUid,
@@ -23,14 +23,7 @@ export interface Rooms {
   /** Names a failure as Kubernetes does. `later` blames nobody: the runtime is away, and what it missed is tried again. */
   explain(action: Action, error: unknown): { readonly reason: string; readonly message: string } | "later";
   report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: Stage): void;
-  /** An action has ended; for the log, the figures and the story of a pod's start. */
-  took(
-    uid: PodUid,
-    action: Action,
-    startedAt: number,
-    endedAt: number,
-    result: ActionResult | "given up" | "later",
-  ): void;
+  took(taken: Taken): void;
   /** Nothing is left of the pod. */
   finished(uid: PodUid): void;
   /** A look at the node failed, so that the pod's turn could not begin. */

@@ -68,16 +68,20 @@ const BLIND_RETRY_MS = 2_000;
 export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> {
   const { rooms, clock } = hall;
   pod.turn = new AbortController();
-  const desired = rooms.desired(pod.uid);
-  if (desired === "unknown") return false;
-  let look: Look;
+  const wanted = rooms.desired(pod.uid);
+  if (wanted === "unknown") return false;
+  let observed: ObservedPod;
   try {
-    look = { pod, desired, observed: await rooms.observe(pod.uid, desired, pod.turn.signal) };
+    observed = await rooms.observe(pod.uid, wanted);
   } catch (error) {
-    if (!pod.turn.signal.aborted) rooms.blind(pod.uid, error);
+    rooms.blind(pod.uid, error);
     lookAgain(hall, pod, clock.now() + BLIND_RETRY_MS);
     return false;
   }
+  // What is wanted may have changed while the node was read; decisions go by the latest word.
+  const desired = rooms.desired(pod.uid);
+  if (desired === "unknown") return false;
+  const look: Look = { pod, desired, observed };
   const decision = decide(hall, look);
   pod.memory = decision.memory;
   lookAgain(hall, pod, decision.lookAgainAt);
@@ -124,14 +128,15 @@ function rationed({ starts }: Hallway, { pod, desired }: Look, actions: readonly
 }
 
 /** An action that has just succeeded and is needed again was no success; as a failure it has to wait its turn. */
-function disbelieve({ clock, rooms }: Hallway, { pod }: Look, action: Action): boolean {
+function disbelieve({ clock, rooms }: Hallway, look: Look, action: Action): boolean {
+  const { pod } = look;
   if (!pod.justDone.has(describe(action))) return false;
   const now = clock.now();
   const explained = rooms.explain(action, new Error("it was reported as done, but nothing has changed"));
   if (explained === "later") return true;
   const result: ActionResult = { ok: false, ...explained };
   pod.memory = remember(pod.memory, action, result, now);
-  rooms.took(pod.uid, action, now, now, result);
+  rooms.took({ ...whose(look), action, startedAt: now, endedAt: now, result });
   return true;
 }
 
@@ -163,7 +168,7 @@ async function run(hall: Hallway, look: Look, action: Action, signal: AbortSigna
     result = typeof explained === "string" ? explained : { ok: false, ...explained };
   }
   const endedAt = clock.now();
-  rooms.took(pod.uid, action, startedAt, endedAt, result);
+  rooms.took({ ...whose(look), action, startedAt, endedAt, result });
   if (typeof result !== "string") {
     pod.memory = remember(pod.memory, action, result, endedAt);
     return result.ok;
@@ -171,4 +176,8 @@ async function run(hall: Hallway, look: Look, action: Action, signal: AbortSigna
   pod.memory = forgetPull(pod.memory, action);
   if (result === "later") lookAgain(hall, pod, endedAt + BLIND_RETRY_MS);
   return false;
+}
+
+function whose({ pod: { uid }, observed: { namespace, name } }: Look): { readonly uid: PodUid; readonly pod: string } {
+  return { uid, pod: name === "" ? "" : `${namespace}/${name}` };
 }

@@ -15,9 +15,12 @@ export function createClock(): Clock {
     now: () => Date.now(),
     wakeAt(at, wake) {
       let timer: ReturnType<typeof setTimeout>;
+      // A wait is as long as it was meant to be when it began, whatever the wall clock does meanwhile.
+      let leftMs = Math.max(0, at - Date.now());
       const arm = () => {
-        const delayMs = at - Date.now();
-        timer = delayMs <= 0 ? setTimeout(wake, 0) : setTimeout(arm, Math.min(delayMs, LONGEST_TIMER_MS));
+        const pieceMs = Math.min(leftMs, LONGEST_TIMER_MS);
+        leftMs -= pieceMs;
+        timer = setTimeout(leftMs > 0 ? arm : wake, pieceMs);
       };
       arm();
       return () => clearTimeout(timer);

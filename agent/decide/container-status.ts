@@ -7,9 +7,10 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { imageNeed, imageOf } from "./image.ts";
+import { isConcluded } from "./lost.ts";
 import { type Failure, pullNewsUntil } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedContainer, type ObservedPod } from "./observed.ts";
-import { restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
+import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import type { StatusScene } from "./status-scene.ts";
 
 /** One entry of `status.containerStatuses`, as the API documents it. */
@@ -30,7 +31,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
     image: newest?.image || imageOf(container),
     imageID: newest?.imageRef ?? "",
-    ...(newest === undefined ? {} : { containerID: `${settings.runtimeName}://${newest.id}` }),
+    ...(newest === undefined || isConcluded(newest) ? {} : { containerID: `${settings.runtimeName}://${newest.id}` }),
     ...(requests === undefined ? {} : { allocatedResources: requests }),
     ...(container.resources === undefined ? {} : { resources: container.resources }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
@@ -42,22 +43,22 @@ function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volum
 }
 
 function stateOf(scene: StatusScene, container: Container, newest: ObservedContainer | undefined): ContainerState {
-  const { stage } = scene;
+  const { isFinal } = scene;
   if (newest?.state === "running") return { running: { startedAt: formatTime(newest.startedAt) } };
   if (newest?.state === "exited") {
-    const waiting = stage === "syncing" ? waitingAfterExit(scene, container, newest) : undefined;
+    const waiting = isFinal || scene.isEnding ? undefined : waitingAfterExit(scene, container, newest);
     return waiting ?? { terminated: terminated(scene, newest) };
   }
-  if (stage === "terminated" || stage === "finished")
-    return {
-      terminated: {
-        exitCode: 137,
-        reason: "ContainerStatusUnknown",
-        message: "The container could not be located when the pod was terminated",
-      },
-    };
+  if (isFinal || newest?.state === "unknown") return { terminated: notLocated };
   return { waiting: waitingBeforeStart(scene, container, newest) };
 }
+
+/** What Kubernetes says of a container of which nobody knows how it ended. */
+const notLocated: ContainerStateTerminated = {
+  exitCode: 137,
+  reason: "ContainerStatusUnknown",
+  message: "The container could not be located when the pod was terminated",
+};
 
 /** An exited container waits, and says for what, only when it will run again and cannot yet. */
 function waitingAfterExit(
@@ -69,7 +70,9 @@ function waitingAfterExit(
   if (!shouldRestart(desired.pod, exited)) return undefined;
   const failure = failureOf(scene, container, exited);
   if (failure !== undefined) return { waiting: failure };
-  if (restartAt(exited, settings.maxContainerRestartPeriodMs, now) <= now) return undefined;
+  // The wait is shown until the next instance exists: the moment between its end and that is no other state.
+  const isDue = restartAt(exited, settings.maxContainerRestartPeriodMs, now) <= now;
+  if (isDue && (exited.crashes === 0 || isForgiven(exited))) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
   const delay = formatSeconds(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
   const message = `back-off ${delay} restarting failed container=${container.name} pod=${name}_${namespace}(${desired.uid})`;
@@ -136,7 +139,8 @@ function lastTermination(
 }
 
 function terminated({ settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
-  return { ...terminatedState(exited), containerID: `${settings.runtimeName}://${exited.id}` };
+  const containerID = isConcluded(exited) ? undefined : `${settings.runtimeName}://${exited.id}`;
+  return { ...terminatedState(exited), ...(containerID === undefined ? {} : { containerID }) };
 }
 
 function terminatedState({
@@ -150,8 +154,8 @@ function terminatedState({
     exitCode,
     reason: reason || (exitCode === 0 ? "Completed" : "Error"),
     ...(message === "" ? {} : { message }),
-    startedAt: formatTime(startedAt),
-    finishedAt: formatTime(finishedAt),
+    ...(startedAt === 0 ? {} : { startedAt: formatTime(startedAt) }),
+    ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, subjectOf } from "./action.ts";
 
 /**
@@ -12,12 +13,14 @@ export interface PodMemory {
   readonly pulls: ReadonlyMap<string, Pull>;
   /** Since when each condition has had its status. */
   readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
-  /** The highest attempt seen of each container, should the runtime lose all its instances. */
+  /** The highest attempt started of each container, should the runtime lose all its instances. */
   readonly attempts: ReadonlyMap<string, number>;
   /** Sandboxes that were stopped, so that their network is given back, whatever their state says. */
   readonly stoppedSandboxes: ReadonlySet<string>;
   /** Set when the pod ended by itself (all containers done, or its deadline passed): it never starts anything again. */
   readonly outcome: Outcome | undefined;
+  /** The last word on a pod that ends, from when nothing of it ran any more: removing the rest changes it no more. */
+  readonly lastStatus: PodStatus | undefined;
 }
 
 /** A failed action, as it becomes `waiting.reason` and a due time. */
@@ -51,6 +54,7 @@ export const emptyMemory: PodMemory = {
   attempts: new Map(),
   stoppedSandboxes: new Set(),
   outcome: undefined,
+  lastStatus: undefined,
 };
 
 /** How an action ended. A pull tells the reference it resolved to. */
@@ -82,13 +86,14 @@ export function remember(memory: PodMemory, action: Action, result: ActionResult
     }
     case "createContainer":
       // The failures of a start outlive the creation of the next try; only a start that works forgives them.
-      return { ...memory, attempts: withEntry(memory.attempts, action.name, action.attempt) };
+      return memory;
+    case "startContainer":
+      return { ...memory, failures, attempts: withEntry(memory.attempts, action.name, action.attempt) };
     case "removePodFiles":
       return { ...memory, failures, volumesPrepared: false };
     case "stopSandbox":
       return { ...memory, failures, stoppedSandboxes: new Set([...memory.stoppedSandboxes, action.id]) };
     case "runSandbox":
-    case "startContainer":
     case "stopContainer":
     case "removeContainer":
     case "removeSandbox":

@@ -2,6 +2,7 @@ import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { planContainers, planFirstPulls } from "./containers.ts";
 import type { DesiredNow } from "./desired.ts";
+import { withLostContainers } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
@@ -29,16 +30,20 @@ export function decidePod(
   settings: Settings,
   now: number,
 ): Decision {
-  const outcome = before.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, observed, now));
+  const whole = withLostContainers(desired.pod, observed, before);
+  const outcome = before.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, now));
   const known: PodMemory = outcome === before.outcome ? before : { ...before, outcome };
   const plan = createPlan(known, now);
   const ending = endingOf(desired, known);
   const stage =
     ending === undefined
-      ? planSync(plan, desired, observed, known, settings, now)
+      ? planSync(plan, desired, whole, known, settings, now)
       : stageOf(plan, ending, observed, known, now);
-  const { status, conditions } = podStatus({ desired, observed, memory: known, settings, stage, now });
-  return { stage, ...plan.result(), status, memory: { ...known, conditions } };
+  const isFinal = ending !== undefined && !observed.containers.some(mayRun);
+  const scene = { desired, observed: whole, memory: known, settings, now, isEnding: ending !== undefined, isFinal };
+  const { status, conditions } = podStatus(scene);
+  const lastStatus = known.lastStatus ?? (isFinal ? status : undefined);
+  return { stage, ...plan.result(), status: lastStatus ?? status, memory: { ...known, conditions, lastStatus } };
 }
 
 /** A pod that nobody asks for: what is found of it is ended and removed, with the kubelet's grace of one second. */

@@ -47,6 +47,7 @@ export function crashesAfter(exited: ExitedContainer): number {
   return isForgiven(exited) ? 1 : exited.crashes + 1;
 }
 
-function isForgiven({ createdAt, finishedAt }: ExitedContainer): boolean {
+/** True after a life of more than ten minutes: what happened before it does not count. */
+export function isForgiven({ createdAt, finishedAt }: ExitedContainer): boolean {
   return finishedAt - createdAt > FORGIVEN_AFTER_MS;
 }

@@ -2,7 +2,6 @@ import type { DesiredNow } from "./desired.ts";
 import type { PodMemory } from "./memory.ts";
 import type { ObservedPod } from "./observed.ts";
 import type { Settings } from "./settings.ts";
-import type { Stage } from "./stage.ts";
 
 /** All that a status is made of. */
 export interface StatusScene {
@@ -10,6 +9,9 @@ export interface StatusScene {
   readonly observed: ObservedPod;
   readonly memory: PodMemory;
   readonly settings: Settings;
-  readonly stage: Stage;
+  /** The pod has to end. */
+  readonly isEnding: boolean;
+  /** The pod has to end, and nothing of it runs any more: what is said now is the last word. */
+  readonly isFinal: boolean;
   readonly now: number;
 }

@@ -12,7 +12,7 @@ export function podStatus(scene: StatusScene): {
   readonly status: PodStatus;
   readonly conditions: PodMemory["conditions"];
 } {
-  const { desired, observed, memory, settings, stage } = scene;
+  const { desired, observed, memory, settings, isFinal } = scene;
   const { pod } = desired;
   const isRejected = memory.outcome?.reason === "PodFeatureUnsupported";
   const statuses = isRejected
@@ -27,7 +27,7 @@ export function podStatus(scene: StatusScene): {
   const [hostIP] = hostIPs;
   const [podIP] = podIPs;
   // Reason and message belong to the end of the pod; until its containers have stopped it still is what it was.
-  const outcome = stage === "syncing" || !isOver(scene) ? undefined : memory.outcome;
+  const outcome = isFinal ? memory.outcome : undefined;
   const status: PodStatus = {
     phase,
     ...(outcome?.reason === undefined ? {} : { reason: outcome.reason }),
@@ -42,24 +42,16 @@ export function podStatus(scene: StatusScene): {
   return { status, conditions };
 }
 
-/** True when no container of the pod may still run. */
-function isOver({ observed }: StatusScene): boolean {
-  return !observed.containers.some(({ state }) => state === "running" || state === "unknown");
-}
-
 /**
- * The phase, from the containers: Pending until each has run once, Running while one runs or will run again, then Succeeded
- * or Failed. A final phase is shown only when nothing runs any more.
+ * The phase, from the containers: Pending until each has run once, Running while one runs or will run again. Succeeded and
+ * Failed are final, and are said only when nothing runs any more.
  */
-function podPhase(scene: StatusScene): PodPhase {
-  const { desired, observed, memory, stage } = scene;
-  if (memory.outcome !== undefined && isOver(scene)) return memory.outcome.phase;
+function podPhase({ desired, observed, memory, isFinal }: StatusScene): PodPhase {
   const newest = desired.pod.spec.containers.map(({ name }) => newestOf(observed, name));
-  if (desired.termination !== undefined && stage === "finished") {
-    const haveAllSucceeded = newest.length > 0 && newest.every((c) => c?.state === "exited" && c.exitCode === 0);
-    return haveAllSucceeded ? "Succeeded" : "Failed";
+  if (isFinal) {
+    const haveAllSucceeded = newest.every((container) => container?.state === "exited" && container.exitCode === 0);
+    return memory.outcome?.phase ?? (haveAllSucceeded ? "Succeeded" : "Failed");
   }
-  const hasRun = (name: string) =>
-    observed.containers.some((c) => c.name === name && (c.state === "running" || c.state === "exited"));
+  const hasRun = (name: string) => observed.containers.some((each) => each.name === name && each.state !== "created");
   return desired.pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
 }

@@ -86,7 +86,8 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     all: () => [...pods.values()],
     async finished(uid) {
       const pod = pods.get(uid);
-      if (pod === undefined) return;
+      // Without a termination it is a pod of the same uid that was asked for again since.
+      if (pod?.termination === undefined) return;
       pods.delete(uid);
       await records.remove(uid).catch((error: unknown) => {
         log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");

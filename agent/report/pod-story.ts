@@ -2,8 +2,8 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, describe } from "../decide/action.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import type { ActionResult } from "../decide/memory.ts";
 import type { Stage } from "../decide/stage.ts";
+import type { Taken } from "../decide/taken.ts";
 
 /** What the agent says of a pod: its status, and how long each step of its latest start took. */
 export interface PodReport {
@@ -29,13 +29,7 @@ export interface StoryLog {
 
 export interface PodStories {
   report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: Stage): void;
-  took(
-    uid: PodUid,
-    action: Action,
-    startedAt: number,
-    endedAt: number,
-    result: ActionResult | "given up" | "later",
-  ): void;
+  took(taken: Taken): void;
   finished(uid: PodUid): void;
   /** Sorted by namespace and name. */
   all(): readonly PodReport[];
@@ -76,15 +70,15 @@ export function createPodStories(log: StoryLog): PodStories {
       Object.assign(story, { desired, status, stage });
       if (isNew) tell();
     },
-    took(uid, action, startedAt, endedAt, result) {
-      const story = storyOf(uid);
-      const fields = { ...whose(story), ms: Math.round(endedAt - startedAt) };
+    took({ uid, pod, action, startedAt, endedAt, result }) {
+      const fields = { ...(pod === "" ? {} : { pod }), uid, ms: Math.round(endedAt - startedAt) };
       const sentence = describe(action);
       if (result === "given up") log.debug(fields, `given up: ${sentence}`);
       else if (result === "later") log.debug(fields, `waits for the container runtime: ${sentence}`);
       else if (result.ok) log.info(fields, sentence);
       else log.warn({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
-      if (typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);
+      const story = stories.get(uid);
+      if (story !== undefined && typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);
     },
     finished(uid) {
       const story = stories.get(uid);

@@ -1,0 +1,15 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { Action } from "./action.ts";
+import type { ActionResult } from "./memory.ts";
+
+/** An action that was taken, and what became of it: for the log, the figures, and the story of a pod's start. */
+export interface Taken {
+  readonly uid: PodUid;
+  /** `namespace/name`, as far as it is known. */
+  readonly pod: string;
+  readonly action: Action;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** `given up` because the pod has to end, `later` because the runtime is away: neither counts as a failure. */
+  readonly result: ActionResult | "given up" | "later";
+}

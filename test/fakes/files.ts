@@ -1,0 +1,136 @@
+import { dirname, relative } from "node:path/posix";
+import { type FileEntry, type FileStat, type Files, FilesError, within } from "../../host/files.ts";
+
+type Node =
+  | { readonly kind: "directory"; readonly mode: number; readonly inode: number }
+  | {
+      readonly kind: "file";
+      readonly mode: number;
+      readonly inode: number;
+      readonly content: string;
+      readonly at: number;
+    };
+
+export type FilesVerb = "read" | "write" | "stat" | "list" | "makeFolder" | "rename" | "remove";
+
+/** A disk in memory, to let it fail. `at` gives views of it, each rooted. */
+export class FakeDisk {
+  readonly nodes = new Map<string, Node>([["/", { kind: "directory", mode: 0o755, inode: 1 }]]);
+  /** Called before a verb has its effect; it may throw. */
+  before: (verb: FilesVerb, path: string) => void = () => {};
+  /** Awaited between a verb's effect and its answer. */
+  after: (verb: FilesVerb, path: string) => Promise<void> | void = () => {};
+  readonly #now: () => number;
+  readonly #watchers = new Set<{ path: string; changed: (name: string | undefined) => void; gone: () => void }>();
+  #inodes = 1;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  at(root: string): Files {
+    const run = async <T>(verb: FilesVerb, path: string, work: (absolute: string) => T): Promise<T> => {
+      const absolute = within(root, path);
+      this.before(verb, absolute);
+      const result = work(absolute);
+      await this.after(verb, absolute);
+      return result;
+    };
+    return {
+      root,
+      path: (...parts) => within(root, ...parts),
+      read: (path, maxBytes) => run("read", path, (absolute) => this.#read(absolute, maxBytes)),
+      write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
+      stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
+      list: (path) => run("list", path, (absolute) => this.#list(absolute)),
+      makeFolder: (path, mode) => run("makeFolder", path, (absolute) => this.#makeFolder(absolute, mode)),
+      rename: (from, to) => run("rename", from, (absolute) => this.#rename(absolute, within(root, to))),
+      remove: (path) => run("remove", path, (absolute) => this.#remove(absolute)),
+      freeBytes: async () => ({ totalBytes: 1 << 30, freeBytes: 1 << 29 }),
+      watch: (path, changed, gone, signal) => this.#watch(within(root, path), changed, gone, signal),
+    };
+  }
+
+  /** All paths but the root, sorted: what is left on the disk. */
+  paths(): readonly string[] {
+    return [...this.nodes.keys()].filter((path) => path !== "/").toSorted();
+  }
+
+  #read(path: string, maxBytes: number): string {
+    const node = this.nodes.get(path);
+    if (node === undefined) throw new FilesError("ENOENT", path, `${path} does not exist`);
+    if (node.kind !== "file") throw new FilesError("ENOTFILE", path, `${path} is a directory, not a regular file`);
+    if (Buffer.byteLength(node.content) > maxBytes)
+      throw new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
+    return node.content;
+  }
+
+  #write(path: string, content: string, mode: number): void {
+    if (this.nodes.get(dirname(path))?.kind !== "directory")
+      throw new FilesError("ENOENT", path, `${path} does not exist`);
+    this.nodes.set(path, { kind: "file", mode, inode: ++this.#inodes, content, at: this.#now() });
+    this.#changed(path);
+  }
+
+  #stat(path: string): FileStat | undefined {
+    const node = this.nodes.get(path);
+    if (node === undefined) return undefined;
+    const { kind, mode, inode } = node;
+    const isFile = node.kind === "file";
+    return {
+      kind,
+      mode,
+      inode,
+      sizeBytes: isFile ? Buffer.byteLength(node.content) : 0,
+      modifiedMs: isFile ? node.at : 0,
+    };
+  }
+
+  #list(path: string): readonly FileEntry[] | undefined {
+    if (this.nodes.get(path)?.kind !== "directory") return undefined;
+    return [...this.nodes]
+      .filter(([each]) => each !== path && dirname(each) === path)
+      .map(([each, { kind }]) => ({ name: relative(path, each), kind }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  #makeFolder(path: string, mode: number): void {
+    const known = this.nodes.get(path);
+    if (known?.kind === "file") throw new FilesError("EEXIST", path, `${path} failed: file exists`);
+    if (known !== undefined) return;
+    if (dirname(path) !== path) this.#makeFolder(dirname(path), 0o755);
+    this.nodes.set(path, { kind: "directory", mode, inode: ++this.#inodes });
+    this.#changed(path);
+  }
+
+  #rename(from: string, to: string): void {
+    const moved = [...this.nodes].filter(([path]) => path === from || path.startsWith(`${from}/`));
+    if (moved.length === 0) throw new FilesError("ENOENT", from, `${from} does not exist`);
+    for (const [path] of moved) this.nodes.delete(path);
+    for (const [path, node] of moved) this.nodes.set(to + path.slice(from.length), node);
+    this.#changed(from);
+    this.#changed(to);
+  }
+
+  #remove(path: string): void {
+    for (const each of [...this.nodes.keys()])
+      if (each === path || each.startsWith(`${path}/`)) this.nodes.delete(each);
+    this.#changed(path);
+  }
+
+  #watch(path: string, changed: (name: string | undefined) => void, gone: () => void, signal: AbortSignal): void {
+    if (this.nodes.get(path)?.kind !== "directory") throw new FilesError("ENOENT", path, `${path} does not exist`);
+    const watcher = { path, changed, gone };
+    this.#watchers.add(watcher);
+    signal.addEventListener("abort", () => this.#watchers.delete(watcher), { once: true });
+  }
+
+  #changed(path: string): void {
+    for (const watcher of this.#watchers) {
+      if (watcher.path === path && !this.nodes.has(path)) {
+        this.#watchers.delete(watcher);
+        watcher.gone();
+      } else if (dirname(path) === watcher.path) watcher.changed(relative(watcher.path, path));
+    }
+  }
+}

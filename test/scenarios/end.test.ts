@@ -1,0 +1,188 @@
+import { expect } from "bun:test";
+import { scenario } from "./scenario.ts";
+import { makePod } from "./stage.ts";
+
+scenario(
+  "a pod whose manifest is gone gets its grace period and leaves nothing",
+  {
+    before: (stage) => void stage.runtime.programs.set("b", { onTerm: "ignores" }),
+    async run(stage) {
+      await stage.offer(makePod("web", { terminationGracePeriodSeconds: 7 }, ["a", "b"]));
+      await stage.offer();
+      await stage.advance("10s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Pending: a running, b waiting ContainerCreating
+      0s web: create container b (attempt 0): it has not run yet
+      0s web: start container b (attempt 0)
+      0s report web Running, ready: a running, b running
+      0s report web Running, ready, terminating: a running, b running
+      0s web: stop container a within 7s: its manifest is gone
+      7s web: stop container b within 7s: its manifest is gone
+      7s report web Failed, terminating: a terminated Error 143, b terminated Error 137
+      7s web: stop sandbox: its manifest is gone
+      7s web: remove sandbox: its manifest is gone
+      7s web: remove the pod's files: its manifest is gone
+      7s report web Failed, finished: a terminated Error 143, b terminated Error 137"
+    `);
+  },
+);
+
+scenario(
+  "a changed manifest ends the old pod before the new one begins",
+  {
+    before: (stage) => void stage.runtime.programs.set("a", { onTerm: "ignores" }),
+    async run(stage) {
+      await stage.offer(makePod("web", { terminationGracePeriodSeconds: 5 }));
+      await stage.offer(makePod("web", { terminationGracePeriodSeconds: 5, hostname: "other" }));
+      await stage.advance("10s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      0s report web Running, ready, terminating: a running
+      0s report web Pending: a waiting ContainerCreating
+      5s web: stop container a within 5s: its manifest has changed
+      5s report web Failed, terminating: a terminated Error 137
+      5s web: stop sandbox: its manifest has changed
+      5s web: remove sandbox: its manifest has changed
+      5s web: remove the pod's files: its manifest has changed
+      5s report web Failed, finished: a terminated Error 137
+      5s web: prepare volumes
+      5s web: run sandbox (attempt 0): the pod has none
+      5s web: create container a (attempt 0): it has not run yet
+      5s web: start container a (attempt 0)
+      5s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "a manifest that is gone and back while its pod ends begins it anew",
+  {
+    before: (stage) => void stage.runtime.programs.set("a", { onTerm: "ignores" }),
+    async run(stage) {
+      const pod = makePod("web", { terminationGracePeriodSeconds: 5 });
+      await stage.offer(pod);
+      await stage.offer();
+      await stage.offer(pod);
+      await stage.advance("10s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      0s report web Running, ready, terminating: a running
+      5s web: stop container a within 5s: its manifest is gone
+      5s report web Failed, terminating: a terminated Error 137
+      5s web: stop sandbox: its manifest is gone
+      5s web: remove sandbox: its manifest is gone
+      5s web: remove the pod's files: its manifest is gone
+      5s report web Failed, finished: a terminated Error 137
+      5s report web Pending: a waiting ContainerCreating
+      5s web: prepare volumes
+      5s web: run sandbox (attempt 0): the pod has none
+      5s web: create container a (attempt 0): it has not run yet
+      5s web: start container a (attempt 0)
+      5s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "pods that nobody asks for are ended and removed",
+  {
+    async before(stage) {
+      const pod = makePod("old");
+      const metadata = { name: "old", namespace: "default", uid: pod.metadata.uid ?? "", attempt: 0 };
+      const labels = {
+        "io.kubernetes.pod.name": "old",
+        "io.kubernetes.pod.namespace": "default",
+        "io.kubernetes.pod.uid": metadata.uid,
+      };
+      const { PodSandboxConfig, ContainerConfig } = await import("../../proto/cri/gen/api.ts");
+      const sandbox = stage.runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata, labels }));
+      const config = ContainerConfig.fromPartial({
+        metadata: { name: "a", attempt: 0 },
+        labels: { ...labels, "io.kubernetes.container.name": "a" },
+        image: { image: "busybox:1" },
+      });
+      stage.runtime.addForeignContainer(sandbox, config);
+      await stage.disk.at("/root").makeFolder("pods/left-on-disk", 0o750);
+    },
+    run: (stage) => stage.advance("5s"),
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s remove the pod's files: no source asks for this pod
+      0s default/old: stop container a within 2s: no source asks for this pod
+      0s default/old: stop sandbox: no source asks for this pod
+      0s default/old: remove sandbox: no source asks for this pod"
+    `);
+  },
+);
+
+scenario(
+  "starts are bounded, the more important pods first, and endings wait for no start",
+  {
+    options: { startPlaces: 1 },
+    async run(stage) {
+      const pods = [makePod("p1"), makePod("p2"), makePod("p3"), makePod("vip", { priority: 1000 })];
+      const resume = stage.runtime.hang("runPodSandbox");
+      await stage.offer(...pods);
+      await stage.offer(...pods.slice(1));
+      resume();
+      await stage.advance("5s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report p1 Pending: a waiting ContainerCreating
+      0s report p2 Pending: a waiting ContainerCreating
+      0s report p3 Pending: a waiting ContainerCreating
+      0s report vip Pending: a waiting ContainerCreating
+      0s p1: prepare volumes
+      0s report p1 Failed, terminating: a terminated ContainerStatusUnknown 137
+      0s p1: remove the pod's files: its manifest is gone
+      0s vip: prepare volumes
+      0s report p1 Failed, finished: a terminated ContainerStatusUnknown 137
+      0s vip: run sandbox (attempt 0): the pod has none
+      0s vip: create container a (attempt 0): it has not run yet
+      0s vip: start container a (attempt 0)
+      0s report vip Running, ready: a running
+      0s p2: prepare volumes
+      0s p2: run sandbox (attempt 0): the pod has none
+      0s p2: create container a (attempt 0): it has not run yet
+      0s p2: start container a (attempt 0)
+      0s report p2 Running, ready: a running
+      0s p3: prepare volumes
+      0s p3: run sandbox (attempt 0): the pod has none
+      0s p3: create container a (attempt 0): it has not run yet
+      0s p3: start container a (attempt 0)
+      0s report p3 Running, ready: a running"
+    `);
+  },
+);

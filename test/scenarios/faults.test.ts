@@ -1,0 +1,210 @@
+import { expect } from "bun:test";
+import { FilesError } from "../../host/files.ts";
+import { scenario } from "./scenario.ts";
+import { makePod } from "./stage.ts";
+
+scenario(
+  "a sandbox that dies takes its containers along, and both are made anew",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web", {}, ["a", "b"]));
+      const [sandbox] = stage.runtime.sandboxes.keys();
+      if (sandbox !== undefined) stage.runtime.exitSandbox(sandbox);
+      await stage.advance("1s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Pending: a running, b waiting ContainerCreating
+      0s web: create container b (attempt 0): it has not run yet
+      0s web: start container b (attempt 0)
+      0s report web Running, ready: a running, b running
+      0s web: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created
+      0s web: stop container b within 30s: the pod's sandbox changed, it will be killed and re-created
+      0s report web Running: a terminated Error 143, b terminated Error 143
+      0s web: stop sandbox: the last one is not ready
+      0s web: run sandbox (attempt 1): the last one is not ready
+      0s web: create container a (attempt 1): it exited with code 143
+      0s report web Running: a waiting ContainerCreating (restarts: 1), b terminated Error 143
+      0s web: start container a (attempt 1)
+      0s report web Running: a running (restarts: 1), b terminated Error 143
+      0s web: create container b (attempt 1): it exited with code 143
+      0s report web Running: a running (restarts: 1), b waiting ContainerCreating (restarts: 1)
+      0s web: start container b (attempt 1)
+      0s report web Running, ready: a running (restarts: 1), b running (restarts: 1)"
+    `);
+  },
+);
+
+scenario(
+  "the runtime dies in the middle of a start; the pod starts when it is back",
+  {
+    before: (stage) => {
+      stage.runtime.before.createContainer = () => {
+        delete stage.runtime.before.createContainer;
+        stage.runtime.goDown();
+        stage.clock.wakeAt(stage.clock.now() + 30_000, () => stage.runtime.comeBack());
+      };
+    },
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("60s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s the container runtime is away; pods keep running, and it is waited for
+      30s the container runtime is back
+      30s web: create container a (attempt 0): it has not run yet
+      30s web: start container a (attempt 0)
+      30s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "an exit whose event is lost is found by the audit",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      stage.runtime.losesEvents = true;
+      await stage.exit("a", 1);
+      stage.runtime.losesEvents = false;
+      await stage.advance("6m");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      300s report web Running: a terminated Error 1
+      300s web: create container a (attempt 1): it exited with code 1
+      300s report web Running: a waiting ContainerCreating (restarts: 1)
+      300s web: start container a (attempt 1)
+      300s report web Running, ready: a running (restarts: 1)"
+    `);
+  },
+);
+
+scenario(
+  "a container that the runtime loses is made anew under the next number",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      stage.runtime.loseContainer(stage.idOf("a"));
+      await stage.advance("6m");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      300s report web Running: a terminated ContainerStatusUnknown 137
+      300s web: create container a (attempt 1): it exited with code 137
+      300s report web Running: a waiting ContainerCreating (restarts: 1)
+      300s web: start container a (attempt 1)
+      300s report web Running, ready: a running (restarts: 1)"
+    `);
+  },
+);
+
+scenario(
+  "a container of unknown state is stopped before another one takes its place",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      stage.runtime.loseTrack(stage.idOf("a"));
+      await stage.advance("6m");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      300s report web Running: a terminated ContainerStatusUnknown 137
+      300s web: stop container a within 30s: its state is unknown
+      300s report web Running: a terminated Error 137
+      300s web: create container a (attempt 1): it exited with code 137
+      300s report web Running: a waiting ContainerCreating (restarts: 1)
+      300s web: start container a (attempt 1)
+      300s report web Running, ready: a running (restarts: 1)"
+    `);
+  },
+);
+
+scenario(
+  "a runtime that hangs is given up at the deadline and tried again",
+  {
+    before: (stage) => {
+      const resume = stage.runtime.hang("createContainer");
+      stage.clock.wakeAt(stage.clock.now() + 200_000, resume);
+    },
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("10m");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      120s web: failed to create container a (attempt 0): it has not run yet: createContainer: no answer within 120000 ms
+      120s report web Pending: a waiting CreateContainerError
+      200s web: create container a (attempt 0): it has not run yet
+      200s web: start container a (attempt 0)
+      200s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "a full disk keeps no pod from running",
+  {
+    before: (stage) => {
+      stage.disk.before = (verb, path) => {
+        if (verb === "write" && path.startsWith("/root/berth"))
+          throw new FilesError("ENOSPC", path, "the disk is full");
+      };
+    },
+    run: (stage) => stage.offer(makePod("web")),
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s web: the pod cannot be recorded; a restart would forget it
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running"
+    `);
+  },
+);

@@ -1,0 +1,255 @@
+import { expect } from "bun:test";
+import { scenario } from "./scenario.ts";
+import { makePod } from "./stage.ts";
+
+scenario(
+  "a crashing container is restarted at once, then after 10, 20 and 40 seconds, until it stays",
+  {
+    before: (stage) => void stage.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 1 }),
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("60s");
+      stage.runtime.programs.delete("a");
+      await stage.advance("120s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      1s report web Running: a terminated Error 1
+      1s web: create container a (attempt 1): it exited with code 1
+      1s report web Running: a waiting ContainerCreating (restarts: 1)
+      1s web: start container a (attempt 1)
+      1s report web Running, ready: a running (restarts: 1)
+      2s report web Running: a waiting CrashLoopBackOff (restarts: 1)
+      2s web: remove container a: a newer instance has ended too
+      12s web: create container a (attempt 2): it exited with code 1
+      12s report web Running: a waiting ContainerCreating (restarts: 2)
+      12s web: start container a (attempt 2)
+      12s report web Running, ready: a running (restarts: 2)
+      13s report web Running: a waiting CrashLoopBackOff (restarts: 2)
+      13s web: remove container a: a newer instance has ended too
+      33s web: create container a (attempt 3): it exited with code 1
+      33s report web Running: a waiting ContainerCreating (restarts: 3)
+      33s web: start container a (attempt 3)
+      33s report web Running, ready: a running (restarts: 3)
+      34s report web Running: a waiting CrashLoopBackOff (restarts: 3)
+      34s web: remove container a: a newer instance has ended too
+      74s web: create container a (attempt 4): it exited with code 1
+      74s report web Running: a waiting ContainerCreating (restarts: 4)
+      74s web: start container a (attempt 4)
+      74s report web Running, ready: a running (restarts: 4)"
+    `);
+  },
+);
+
+scenario(
+  "a container that ran for more than ten minutes is restarted at once",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.exit("a", 1);
+      await stage.advance("11m");
+      await stage.exit("a", 1);
+      await stage.advance("1s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      0s report web Running: a terminated Error 1
+      0s web: create container a (attempt 1): it exited with code 1
+      0s report web Running: a waiting ContainerCreating (restarts: 1)
+      0s web: start container a (attempt 1)
+      0s report web Running, ready: a running (restarts: 1)
+      660s report web Running: a terminated Error 1 (restarts: 1)
+      660s web: remove container a: a newer instance has ended too
+      660s web: create container a (attempt 2): it exited with code 1
+      660s report web Running: a waiting ContainerCreating (restarts: 2)
+      660s web: start container a (attempt 2)
+      660s report web Running, ready: a running (restarts: 2)"
+    `);
+  },
+);
+
+scenario(
+  "a pod that never restarts succeeds when its containers are done",
+  {
+    before: (stage) => {
+      stage.runtime.programs.set("a", { exitsAfterMs: 2000, exitCode: 0 });
+      stage.runtime.programs.set("b", { exitsAfterMs: 3000, exitCode: 0 });
+    },
+    async run(stage) {
+      await stage.offer(makePod("job", { restartPolicy: "Never" }, ["a", "b"]));
+      await stage.advance("10s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report job Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s job: prepare volumes
+      0s job: run sandbox (attempt 0): the pod has none
+      0s job: create container a (attempt 0): it has not run yet
+      0s job: start container a (attempt 0)
+      0s report job Pending: a running, b waiting ContainerCreating
+      0s job: create container b (attempt 0): it has not run yet
+      0s job: start container b (attempt 0)
+      0s report job Running, ready: a running, b running
+      2s report job Running: a terminated Completed 0, b running
+      3s report job Succeeded, terminating: a terminated Completed 0, b terminated Completed 0
+      3s job: stop sandbox: all its containers are done
+      3s report job Succeeded, terminated: a terminated Completed 0, b terminated Completed 0"
+    `);
+  },
+);
+
+scenario(
+  "a pod that never restarts has failed when one container has, and only when all are done",
+  {
+    before: (stage) => void stage.runtime.programs.set("a", { exitsAfterMs: 2000, exitCode: 3 }),
+    async run(stage) {
+      await stage.offer(makePod("job", { restartPolicy: "Never" }, ["a", "b"]));
+      await stage.advance("10s");
+      await stage.exit("b", 0);
+      await stage.advance("1s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report job Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s job: prepare volumes
+      0s job: run sandbox (attempt 0): the pod has none
+      0s job: create container a (attempt 0): it has not run yet
+      0s job: start container a (attempt 0)
+      0s report job Pending: a running, b waiting ContainerCreating
+      0s job: create container b (attempt 0): it has not run yet
+      0s job: start container b (attempt 0)
+      0s report job Running, ready: a running, b running
+      2s report job Running: a terminated Error 3, b running
+      10s report job Failed, terminating: a terminated Error 3, b terminated Completed 0
+      10s job: stop sandbox: all its containers are done
+      10s report job Failed, terminated: a terminated Error 3, b terminated Completed 0"
+    `);
+  },
+);
+
+scenario(
+  "OnFailure restarts what failed and leaves what is done",
+  {
+    before: (stage) => void stage.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 0 }),
+    async run(stage) {
+      await stage.offer(makePod("job", { restartPolicy: "OnFailure" }, ["a", "b"]));
+      await stage.advance("5s");
+      await stage.exit("b", 9);
+      await stage.advance("5s");
+      await stage.exit("b", 0);
+      await stage.advance("5s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report job Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s job: prepare volumes
+      0s job: run sandbox (attempt 0): the pod has none
+      0s job: create container a (attempt 0): it has not run yet
+      0s job: start container a (attempt 0)
+      0s report job Pending: a running, b waiting ContainerCreating
+      0s job: create container b (attempt 0): it has not run yet
+      0s job: start container b (attempt 0)
+      0s report job Running, ready: a running, b running
+      1s report job Running: a terminated Completed 0, b running
+      5s report job Running: a terminated Completed 0, b terminated Error 9
+      5s job: create container b (attempt 1): it exited with code 9
+      5s report job Running: a terminated Completed 0, b waiting ContainerCreating (restarts: 1)
+      5s job: start container b (attempt 1)
+      5s report job Running: a terminated Completed 0, b running (restarts: 1)
+      10s report job Succeeded, terminating: a terminated Completed 0, b terminated Completed 0 (restarts: 1)
+      10s job: stop sandbox: all its containers are done
+      10s report job Succeeded, terminated: a terminated Completed 0, b terminated Completed 0 (restarts: 1)"
+    `);
+  },
+);
+
+scenario(
+  "a deadline ends the pod for good",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web", { activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 3 }));
+      await stage.advance("60s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      20s report web Running, ready, terminating: a running
+      20s web: stop container a within 3s: Pod was active on the node longer than the specified deadline
+      20s report web Failed (DeadlineExceeded), terminating: a terminated Error 143
+      20s web: stop sandbox: Pod was active on the node longer than the specified deadline
+      20s report web Failed (DeadlineExceeded), terminated: a terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a clock that is set back keeps no container waiting for the past",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.exit("a", 1);
+      stage.clock.jump(1000);
+      await stage.exit("a", 1);
+      stage.clock.jump(-3_600_000);
+      await stage.offer(makePod("web"), makePod("other"));
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      0s report web Running: a terminated Error 1
+      0s web: create container a (attempt 1): it exited with code 1
+      0s report web Running: a waiting ContainerCreating (restarts: 1)
+      0s web: start container a (attempt 1)
+      0s report web Running, ready: a running (restarts: 1)
+      0s report web Running: a waiting CrashLoopBackOff (restarts: 1)
+      0s web: remove container a: a newer instance has ended too
+      0s report other Pending: a waiting ContainerCreating
+      0s other: prepare volumes
+      0s other: run sandbox (attempt 0): the pod has none
+      0s other: create container a (attempt 0): it has not run yet
+      0s other: start container a (attempt 0)
+      0s report other Running, ready: a running
+      10s web: create container a (attempt 2): it exited with code 1
+      10s report web Running: a waiting ContainerCreating (restarts: 2)
+      10s web: start container a (attempt 2)
+      10s report web Running, ready: a running (restarts: 2)"
+    `);
+  },
+);

@@ -1,0 +1,53 @@
+import { expect, test } from "bun:test";
+import type { Happening } from "../fakes/runtime.ts";
+import { createStage, type Stage, type StageOptions } from "./stage.ts";
+
+/** What happens to a node: told once as a story, and played once more for every call after which the agent may die. */
+export interface Play {
+  readonly options?: StageOptions;
+  /** The node before the agent starts. */
+  readonly before?: (stage: Stage) => Promise<void> | void;
+  /** From the start of the agent to a node at rest. */
+  readonly run: (stage: Stage) => Promise<void>;
+}
+
+/** Registers the two tests of a play. `expectStory` compares the story with the text beside it. */
+export function scenario(name: string, play: Play, expectStory: (story: string) => void): void {
+  test(name, async () => {
+    const stage = await perform(play);
+    expectStory(stage.told());
+    expectNothingTwice(stage.runtime.timeline);
+  });
+
+  test(`${name}, whatever call the agent dies after`, async () => {
+    const whole = await perform(play);
+    for (let dieAfterCall = 0; dieAfterCall < whole.calls; dieAfterCall++) {
+      const stage = await perform(play, { dieAfterCall });
+      const from = `died after call ${dieAfterCall}`;
+      expect({ from, deaths: stage.deaths }).toEqual({ from, deaths: 1 });
+      expect({ from, scene: stage.scene() }).toEqual({ from, scene: whole.scene() });
+      expectNothingTwice(stage.runtime.timeline);
+    }
+  });
+}
+
+async function perform(play: Play, options: StageOptions = {}): Promise<Stage> {
+  const stage = await createStage({ ...play.options, ...options });
+  await play.before?.(stage);
+  await stage.start();
+  await play.run(stage);
+  return stage;
+}
+
+/** Of one pod there is never more than one live sandbox, of one container never more than one live instance. */
+export function expectNothingTwice(timeline: readonly Happening[]): void {
+  const live = new Map<string, Set<string>>();
+  for (const { what, change, id, role } of timeline) {
+    const key = `${what} ${role}`;
+    const ids = live.get(key) ?? new Set();
+    live.set(key, ids);
+    if (change === "created") ids.add(id);
+    if (change === "stopped" || change === "deleted") ids.delete(id);
+    expect({ key, live: ids.size > 1 ? [...ids] : [] }).toEqual({ key, live: [] });
+  }
+}

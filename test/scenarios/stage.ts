@@ -1,0 +1,283 @@
+import { type Agent, createAgent } from "../../agent/agent.ts";
+import type { OfferedPod } from "../../agent/decide/merge.ts";
+import type { DesiredPods } from "../../agent/desired/pods.ts";
+import type { PodReport } from "../../agent/report/pod-story.ts";
+import type { Runtime } from "../../cri/runtime.ts";
+import type { Log } from "../../host/log.ts";
+import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { staticPod } from "../../proto/kubernetes/static-pod.ts";
+import { FakeClock, rest } from "../fakes/clock.ts";
+import { FakeDisk } from "../fakes/files.ts";
+import { FakeRuntime } from "../fakes/runtime.ts";
+
+export interface StageOptions {
+  readonly startPlaces?: number;
+  readonly maxContainerRestartPeriodMs?: number;
+  readonly parallelPulls?: number;
+  /** The agent dies right after its n-th outside call that changes something; the next one starts at once. */
+  readonly dieAfterCall?: number;
+}
+
+const CHANGING_VERBS =
+  /^(runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFolder|rename|remove)$/;
+
+/**
+ * A whole agent on a node of fakes, and the story of what it does. Time passes by `advance` alone, so that a play is the same
+ * play each time.
+ */
+export class Stage {
+  readonly clock = new FakeClock();
+  readonly disk = new FakeDisk(this.clock.now);
+  readonly runtime = new FakeRuntime({ clock: this.clock });
+  /** What was done, reported and logged, each line with the second it happened in. */
+  readonly story: string[] = [];
+  agent!: Agent;
+  /** Outside calls so far that changed something, by all agents. */
+  calls = 0;
+  deaths = 0;
+  readonly #options: StageOptions;
+  #life = new AbortController();
+  #ended: Promise<void> = Promise.resolve();
+  #offered: readonly OfferedPod[] = [];
+  #desired: DesiredPods | undefined;
+  readonly #statuses = new Map<string, string>();
+
+  constructor(options: StageOptions = {}) {
+    this.#options = options;
+    this.runtime.addImage("busybox:1");
+    // The runtime writes the logs; what it has lost track of can still be counted by them.
+    this.runtime.after.createContainer = async () => {
+      const { config, sandbox } = [...this.runtime.containers.values()].at(-1) ?? {};
+      const { name = "", attempt = 0 } = config?.metadata ?? {};
+      const folder = `${sandbox?.config.logDirectory}/${name}`;
+      await this.disk.at("/").makeFolder(folder, 0o755);
+      await this.disk.at("/").write(`${folder}/${attempt}.log`, "", 0o640);
+    };
+  }
+
+  /** Starts the agent; without pods offered it still knows that there are none. */
+  async start(): Promise<void> {
+    const life = new AbortController();
+    this.#life = life;
+    const alive = <T extends object>(target: T) => this.#mortal(target, life.signal);
+    this.agent = createAgent({
+      runtime: alive(this.runtime as Runtime),
+      clock: {
+        now: this.clock.now,
+        wakeAt: (at, wake) => this.clock.wakeAt(at, () => (life.signal.aborted ? undefined : wake())),
+      },
+      log: this.#log(life.signal),
+      disk: {
+        root: alive(this.disk.at("/root")),
+        logs: alive(this.disk.at("/logs")),
+        machine: alive(this.disk.at("/")),
+      },
+      mountsBelow: async () => [],
+      facts: () => facts,
+      settings: () => ({
+        maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
+        runtimeName: "fake",
+        hostIPs: facts.hostIPs,
+      }),
+      sources: [
+        {
+          kind: "file",
+          follow: async (desired, signal) => {
+            this.#desired = desired;
+            await desired.offer("file", this.#offered);
+            await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+          },
+        },
+      ],
+      pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
+      startPlaces: this.#options.startPlaces ?? 4,
+    });
+    this.agent.stories.subscribe(() => life.signal.aborted || this.#tellStatuses());
+    this.#ended = this.agent.run(life.signal);
+    await rest();
+  }
+
+  /** The agent ends as by SIGTERM. */
+  async stop(): Promise<void> {
+    this.#life.abort();
+    await this.#ended;
+  }
+
+  /** The agent ends as by SIGKILL: nothing that it began is ever answered. */
+  kill(): void {
+    this.deaths++;
+    this.#life.abort();
+  }
+
+  /** The manifests that are there from now on. */
+  async offer(...pods: readonly Pod[]): Promise<void> {
+    this.#offered = pods.map((pod) => ({
+      pod,
+      source: { kind: "file" as const, path: `/manifests/${pod.metadata.name}` },
+    }));
+    void this.#desired?.offer("file", this.#offered);
+    await rest();
+  }
+
+  async advance(time: string): Promise<void> {
+    const [, amount = "0", unit = "s"] = /^(\d+)(ms|s|m)$/.exec(time) ?? [];
+    const left = Number(amount) * { ms: 1, s: 1000, m: 60_000 }[unit as "ms" | "s" | "m"];
+    await rest();
+    await this.clock.advance(left);
+    await rest();
+  }
+
+  async exit(container: string, exitCode: number): Promise<void> {
+    this.runtime.exit(this.idOf(container), exitCode);
+    await rest();
+  }
+
+  /** The id of the newest container of that name. */
+  idOf(name: string): ContainerId {
+    const found = [...this.runtime.containers.values()].findLast(({ config }) => config.metadata?.name === name);
+    if (found === undefined) throw new Error(`there is no container ${name}`);
+    return found.id;
+  }
+
+  pods(): readonly PodReport[] {
+    return this.agent.stories.all();
+  }
+
+  /** What was told since the last time. */
+  told(): string {
+    return this.story.splice(0).join("\n");
+  }
+
+  /** The node at rest: sandboxes, containers, files and reports, without ids and times. */
+  scene(): readonly string[] {
+    const sandboxes = [...this.runtime.sandboxes.values()].map(
+      ({ config, state }) =>
+        `sandbox ${config.metadata?.name} #${config.metadata?.attempt} ${state === PodSandboxState.SANDBOX_READY ? "ready" : "not ready"}`,
+    );
+    const containers = [...this.runtime.containers.values()].map(
+      ({ config, sandbox, state, exitCode }) =>
+        `container ${sandbox.config.metadata?.name}/${config.metadata?.name} #${config.metadata?.attempt} ${stateWords[state] ?? state}${stateWords[state] === "exited" ? ` ${exitCode}` : ""}`,
+    );
+    const files = this.disk.paths().filter((path) => /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|\.json$/.test(path));
+    const reports = this.pods().map((report) => `pod ${summarizeReport(report)}`);
+    return [
+      ...sandboxes,
+      ...containers,
+      ...files.map((path) => path.replaceAll(/[0-9a-f]{32}/g, "UID")),
+      ...reports,
+    ].toSorted();
+  }
+
+  /** Calls by a dead agent have no effect and no answer; its last call had an effect and has no answer. */
+  #mortal<T extends object>(target: T, life: AbortSignal): T {
+    const never = new Promise<never>(() => {});
+    return new Proxy(target, {
+      get: (_, name) => {
+        const value: unknown = Reflect.get(target, name);
+        if (typeof value !== "function") return value;
+        const bound = value.bind(target) as (...args: unknown[]) => unknown;
+        if (name === "events") return bound;
+        if (!CHANGING_VERBS.test(String(name)))
+          return (...args: unknown[]) => (life.aborted && name !== "path" ? never : bound(...args));
+        return async (...args: unknown[]) => {
+          if (life.aborted) return await never;
+          const isLast = this.calls++ === this.#options.dieAfterCall;
+          try {
+            const result = await bound(...args);
+            return isLast || life.aborted ? await this.#die(isLast) : result;
+          } catch (error) {
+            if (isLast || life.aborted) return await this.#die(isLast);
+            throw error;
+          }
+        };
+      },
+    });
+  }
+
+  /** Whoever waits for this waits for ever, as the dead do. */
+  async #die(isLast: boolean): Promise<never> {
+    if (isLast) {
+      this.kill();
+      void this.start();
+    }
+    return await new Promise<never>(() => {});
+  }
+
+  #tellStatuses(): void {
+    for (const report of this.pods()) {
+      const text = summarizeReport(report);
+      const { uid = "" } = report.pod.metadata;
+      if (this.#statuses.get(uid) === text) continue;
+      this.#statuses.set(uid, text);
+      this.#tell(`report ${text}`);
+    }
+  }
+
+  #tell(text: string): void {
+    this.story.push(`${Math.floor(this.clock.elapsedMs / 1000)}s ${text}`);
+  }
+
+  #log(life: AbortSignal): Log {
+    const say = (fields: Readonly<Record<string, unknown>>, message: string) => {
+      if (life.aborted) return;
+      const pod = typeof fields["pod"] === "string" ? `${fields["pod"].replace(/^default\/(.*)-node$/, "$1")}: ` : "";
+      // What a report says anyway is not said twice.
+      if (!message.startsWith("the pod is ") && !message.startsWith("the pod has failed")) this.#tell(pod + message);
+    };
+    const log: Log = { debug: () => {}, info: say, warn: say, error: say, child: () => log };
+    return log;
+  }
+}
+
+const stateWords: Readonly<Record<ContainerState, string>> = { 0: "created", 1: "running", 2: "exited", 3: "unknown" };
+
+/** `web Running, ready: a running, b waiting CrashLoopBackOff (3 restarts)` */
+function summarizeReport({ pod, status, stage }: PodReport): string {
+  const containers = (status.containerStatuses ?? []).map(({ name, state, restartCount }) => {
+    const detail =
+      state?.waiting?.reason ?? (state?.terminated && `${state.terminated.reason} ${state.terminated.exitCode}`);
+    const word = state?.running ? "running" : state?.waiting ? "waiting" : "terminated";
+    const restarts = restartCount === 0 ? "" : ` (restarts: ${restartCount})`;
+    return `${name} ${word}${detail === undefined ? "" : ` ${detail}`}${restarts}`;
+  });
+  const reason = status.reason === undefined ? "" : ` (${status.reason})`;
+  const isReady = status.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True");
+  const name = (pod.metadata.name ?? "").replace(/-node$/, "");
+  const ending = stage === "syncing" ? "" : `, ${stage}`;
+  return `${name} ${status.phase}${reason}${isReady ? ", ready" : ""}${ending}: ${containers.join(", ") || "no containers"}`;
+}
+
+const facts = {
+  nodeName: "node",
+  hostIPs: ["192.0.2.1"],
+  memoryCapacityBytes: 8 * 2 ** 30,
+  cpuCount: 2,
+  rootDir: "/root",
+  podLogsDir: "/logs",
+  clusterDNS: [],
+  clusterDomain: "",
+  hostResolvConf: { nameservers: ["192.0.2.53"], searches: [], options: [] },
+  cpuCFSQuota: true,
+  cpuCFSQuotaPeriodMs: 100,
+  seccompDefault: false,
+} as const;
+
+/** A static pod as a manifest would give it: containers `a`, `b` … of busybox unless the spec says otherwise. */
+export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: readonly string[] = ["a"]): Pod {
+  const manifest: Pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name },
+    spec: { containers: containers.map((each) => ({ name: each, image: "busybox:1" })), ...spec },
+  };
+  return staticPod(manifest, { nodeName: "node", source: { kind: "file", path: `/manifests/${name}.yaml` } });
+}
+
+export async function createStage(options: StageOptions = {}): Promise<Stage> {
+  const stage = new Stage(options);
+  await stage.disk.at("/").makeFolder("root", 0o750);
+  await stage.disk.at("/").makeFolder("logs", 0o755);
+  return stage;
+}

@@ -4,7 +4,9 @@ import {
   credentials,
   InterceptingCall,
   type Interceptor,
+  logVerbosity,
   type ServiceError,
+  setLogVerbosity,
 } from "@grpc/grpc-js";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import type { Json } from "../../proto/yaml/node.ts";
 import { splitCommandLine } from "./command-line.ts";
 import { flagGroups } from "./flag-table.ts";
-import type { Json } from "./node.ts";
 import { describeProblem } from "./problem.ts";
 import { readSettings } from "./settings.ts";
 

@@ -1,6 +1,6 @@
 import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
+import { shorten } from "../../proto/yaml/node.ts";
 import type { Flag, FlagGroup } from "./flag.ts";
-import { shorten } from "./node.ts";
 import type { Problem } from "./problem.ts";
 
 /** One flag as it was written. */

@@ -1,12 +1,11 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { type Json, jsonOf, mergePatch, nodeOf } from "../../proto/yaml/node.ts";
 import type { Field } from "./field.ts";
 import { flagGroups } from "./flag-table.ts";
 import { loadConfig } from "./load.ts";
-import { type Json, jsonOf, mergePatch, nodeOf } from "./node.ts";
 import { ConfigError } from "./problem.ts";
 import { schema } from "./schema.ts";
-import { parseYaml } from "./yaml.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 /** A whole configuration is hundreds of values, so a part of the runs covers as much. */
@@ -30,51 +29,6 @@ async function load(argv: readonly string[], text?: string) {
     return undefined;
   }
 }
-
-const soup = fc
-  .array(
-    fc.constantFrom(
-      ..."[]{}:,&*!|>-?#%@`\"' \n\t\r\u00e9\u2028\u0000ab0.<~",
-      ": ",
-      "- ",
-      "\n  ",
-      "&a",
-      "*a",
-      "<<: ",
-      "---\n",
-      "!!int ",
-    ),
-    { maxLength: 60 },
-  )
-  .map((parts) => parts.join(""));
-
-test(
-  "any text is YAML or a ConfigError",
-  () => {
-    const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 200 })), (text) => {
-      try {
-        parseYaml(text, "f");
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error;
-      }
-    });
-    fc.assert(property, { numRuns });
-  },
-  longMs,
-);
-
-test(
-  "JSON means itself",
-  () => {
-    const property = fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
-      const node = parseYaml(JSON.stringify(value), "f");
-      // Minus zero is a zero in Go.
-      expect(JSON.stringify(node && jsonOf(node))).toBe(JSON.stringify(value));
-    });
-    fc.assert(property, { numRuns });
-  },
-  longMs,
-);
 
 const names = rows.map(([path]) => path).filter((path) => !path.includes("."));
 const anyConfig = fc.dictionary(

@@ -1,7 +1,16 @@
+import {
+  defaultOrigin,
+  emptyMap,
+  getAt,
+  type Json,
+  type MapNode,
+  type Node,
+  nodeOf,
+  setAt,
+} from "../../proto/yaml/node.ts";
 import { parseDuration } from "./duration.ts";
 import type { Field } from "./field.ts";
 import type { Gates } from "./gates.ts";
-import { defaultOrigin, emptyMap, getAt, type Json, type MapNode, type Node, nodeOf, setAt } from "./node.ts";
 import { fieldAt, namesBelow, pathBelow } from "./path.ts";
 
 /**

@@ -1,7 +1,7 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
+import type { Json } from "../../proto/yaml/node.ts";
 import type { CheckName } from "./check.ts";
 import type { FeatureGateName } from "./feature-gates.ts";
-import type { Json } from "./node.ts";
 
 /**
  * The Go type behind a field, as it decides what a file may say and what zero means: a pointer keeps an explicit zero,

@@ -1,8 +1,8 @@
+import type { Json } from "../../proto/yaml/node.ts";
+import { parseBoolean, parseInteger } from "../../proto/yaml/scalar.ts";
 import { checks, isMemoryResource } from "./check.ts";
 import { parseDuration } from "./duration.ts";
 import type { Flag } from "./flag.ts";
-import type { Json } from "./node.ts";
-import { parseBoolean, parseInteger } from "./scalar.ts";
 
 /** A value, or what it must be where the text is none. */
 export type FlagReading = { readonly value: Json } | { readonly expected: string };

@@ -1,5 +1,6 @@
 import { resolve } from "node:path/posix";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
+import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "../../proto/yaml/node.ts";
 import { splitCommandLine } from "./command-line.ts";
 import type { Config } from "./config.ts";
 import { applyDefaults } from "./default.ts";
@@ -7,7 +8,6 @@ import { findDropIns } from "./drop-ins.ts";
 import { flagGroups } from "./flag-table.ts";
 import { type Gates, resolveGates } from "./gates.ts";
 import { describeFlags } from "./help.ts";
-import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "./node.ts";
 import { fieldAt } from "./path.ts";
 import { ConfigError, type Problem } from "./problem.ts";
 import { freezeDeep, resolveConfig, resolveFlags } from "./resolve.ts";

@@ -1,9 +1,9 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
+import type { Json } from "../../proto/yaml/node.ts";
 import type { Config, FlagSettings } from "./config.ts";
 import { parseDuration } from "./duration.ts";
 import { flagGroups } from "./flag-table.ts";
 import type { Gates } from "./gates.ts";
-import type { Json } from "./node.ts";
 import type { Settings } from "./settings.ts";
 
 const longestRestartPeriod = "5m";

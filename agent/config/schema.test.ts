@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { defaultOrigin, emptyMap, type Json, jsonOf } from "../../proto/yaml/node.ts";
 import fields from "../../test/golden/kubelet-config.json" with { type: "json" };
 import kubeletDefaults from "../../test/golden/kubelet-config-defaults.json" with { type: "json" };
 import { checks } from "./check.ts";
@@ -9,7 +10,6 @@ import { featureGates } from "./feature-gates.ts";
 import type { Field } from "./field.ts";
 import { flagGroups } from "./flag-table.ts";
 import { resolveGates } from "./gates.ts";
-import { defaultOrigin, emptyMap, type Json, jsonOf } from "./node.ts";
 import { schema } from "./schema.ts";
 
 const golden = join(import.meta.dirname, "../../test/golden");

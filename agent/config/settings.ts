@@ -1,7 +1,7 @@
+import { type Json, type MapNode, type Node, nodeOf, setAt, shorten } from "../../proto/yaml/node.ts";
 import type { GivenFlag } from "./command-line.ts";
 import type { Flag } from "./flag.ts";
 import { readFlag } from "./flag-value.ts";
-import { type Json, type MapNode, type Node, nodeOf, setAt, shorten } from "./node.ts";
 import type { Problem } from "./problem.ts";
 
 /** What one flag was set to, all its repetitions together. */

@@ -1,10 +1,18 @@
 import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
 import { parseTime, TimeError } from "../../proto/kubernetes/time.ts";
+import {
+  defaultOrigin,
+  emptyMap,
+  type ListNode,
+  type MapNode,
+  type Node,
+  type Scalar,
+  showNode,
+} from "../../proto/yaml/node.ts";
 import { checks } from "./check.ts";
 import { parseDuration } from "./duration.ts";
 import { describeExpectation, describeShape, valueType } from "./expectation.ts";
 import type { Field, FieldType } from "./field.ts";
-import { defaultOrigin, emptyMap, type ListNode, type MapNode, type Node, type Scalar, showNode } from "./node.ts";
 import { fieldAt, keyBelow, namesBelow, pathBelow } from "./path.ts";
 import type { Problem } from "./problem.ts";
 

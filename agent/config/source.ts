@@ -1,6 +1,7 @@
 import { kubeletConfigApiVersion, kubeletConfigKind } from "../../proto/kubelet/config.ts";
-import { emptyMap, type MapNode, showNode } from "./node.ts";
-import { ConfigError, describeCause, type Problem } from "./problem.ts";
+import { YamlError } from "../../proto/yaml/error.ts";
+import { emptyMap, type MapNode, showNode } from "../../proto/yaml/node.ts";
+import { describeCause, type Problem } from "./problem.ts";
 import { checkShape } from "./shape.ts";
 
 /**
@@ -31,15 +32,15 @@ export async function readSource(file: string, isDropIn: boolean, files: ConfigF
   const text = await readText(file, files);
   if (typeof text !== "string") return text;
   // Loaded only here: an agent that runs by flags alone has no need of a YAML parser in its memory.
-  const { parseYaml } = await import("./yaml.ts");
+  const { parseYaml } = await import("../../proto/yaml/parse.ts");
   try {
     const root = parseYaml(text, file);
     if (root === undefined) return broken(file, "is empty, must begin with apiVersion and kind");
     const shaped = checkShape(root, isDropIn);
     return checkType(file, shaped);
   } catch (error) {
-    if (error instanceof ConfigError) return { node: emptyMap(file), problems: error.problems };
-    throw error;
+    if (!(error instanceof YamlError)) throw error;
+    return { node: emptyMap(file), problems: error.problems.map((problem) => ({ ...problem, field: "" })) };
   }
 }
 

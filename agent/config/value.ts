@@ -1,10 +1,10 @@
 import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
+import { defaultOrigin, type Node, type Scalar, type ScalarNode, showNode } from "../../proto/yaml/node.ts";
 import { checks, isMemoryResource } from "./check.ts";
 import { parseDuration } from "./duration.ts";
 import { describeExpectation } from "./expectation.ts";
 import type { Field } from "./field.ts";
 import { refuseGate } from "./gates.ts";
-import { defaultOrigin, type Node, type Scalar, type ScalarNode, showNode } from "./node.ts";
 import { fieldAt, keyBelow, pathBelow } from "./path.ts";
 import type { Problem } from "./problem.ts";
 

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import { defaultOrigin, type Json, jsonOf, type MapNode, type Node, shorten } from "../../proto/yaml/node.ts";
 import { parseDuration } from "./duration.ts";
 import type { Field } from "./field.ts";
 import { hasNoEffect } from "./gates.ts";
-import { defaultOrigin, type Json, jsonOf, type MapNode, type Node, shorten } from "./node.ts";
 import { fieldAt, namesBelow, pathBelow } from "./path.ts";
 
 /**

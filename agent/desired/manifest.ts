@@ -4,8 +4,8 @@ import { checkPodShape } from "../../proto/kubernetes/pod-shape.ts";
 import { type StaticPodSource, staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { staticPodReferences } from "../../proto/kubernetes/static-pod-references.ts";
 import { validatePod } from "../../proto/kubernetes/validation.ts";
-import { jsonOf, type Node } from "../config/node.ts";
-import { ConfigError as YamlError } from "../config/problem.ts";
+import { YamlError } from "../../proto/yaml/error.ts";
+import { jsonOf, type Node } from "../../proto/yaml/node.ts";
 
 /** A manifest's pod, or the one line that says why there is none. */
 export type ManifestReading =
@@ -49,13 +49,13 @@ export async function readPodListManifest(
 
 async function parse(text: string, file: string): Promise<{ readonly node: Node } | { readonly problem: string }> {
   // Loaded only here: an agent without manifests has no need of a YAML parser in its memory.
-  const { parseYaml } = await import("../config/yaml.ts");
+  const { parseYaml } = await import("../../proto/yaml/parse.ts");
   try {
     const node = parseYaml(text, file);
     return node === undefined ? { problem: `${file}: it is empty; a manifest holds one Pod` } : { node };
   } catch (error) {
     if (!(error instanceof YamlError)) throw error;
-    return { problem: error.message.replaceAll("\n", "; ") };
+    return { problem: error.message };
   }
 }
 

@@ -10,9 +10,9 @@ import {
   Scalar,
   type Node as YamlNode,
 } from "yaml";
+import { YamlError, type YamlProblem } from "./error.ts";
 import type { MapNode, Node } from "./node.ts";
 import { shorten } from "./node.ts";
-import { ConfigError, type Problem } from "./problem.ts";
 import { readPlainScalar } from "./scalar.ts";
 
 const mostValues = 50_000;
@@ -32,14 +32,14 @@ interface Built {
  * file holds nothing but comments. Duplicate keys, a second document, aliases that unfold to more than 50 000 values
  * and nesting deeper than 50 are refused.
  *
- * @throws ConfigError with every syntax error, or with the first value that cannot be used
+ * @throws YamlError with every syntax error, or with the first value that cannot be used
  */
 export function parseYaml(text: string, file: string): Node | undefined {
   const lines = new LineCounter();
   const whereOf = (offset: number) => `${file}:${lines.linePos(offset).line}`;
   const documents = parseDocuments(text, file, lines);
   const problems = syntaxProblems(documents, whereOf);
-  if (problems.length > 0) throw new ConfigError(problems);
+  if (problems.length > 0) throw new YamlError(problems);
   const [first, second] = documents.filter(({ contents }) => !isEmpty(contents));
   if (second?.contents)
     throw refuse(whereOf(second.contents.range?.[0] ?? 0), "a second document begins here; a file holds one");
@@ -47,14 +47,14 @@ export function parseYaml(text: string, file: string): Node | undefined {
 }
 
 /** The first error of each line, and of the first lines only: the later ones are mostly consequences. */
-function syntaxProblems(documents: readonly Document[], whereOf: (offset: number) => string): readonly Problem[] {
+function syntaxProblems(documents: readonly Document[], whereOf: (offset: number) => string): readonly YamlProblem[] {
   const messages = new Map<string, string>();
   for (const { message, pos } of documents.flatMap(({ errors }) => errors)) {
     const where = whereOf(pos[0]);
     if (messages.size < mostSyntaxErrors && !messages.has(where))
       messages.set(where, message.startsWith("Maximum call stack") ? tooDeep : `not YAML: ${message.slice(0, 120)}`);
   }
-  return [...messages].map(([where, message]) => ({ where, field: "", message }));
+  return [...messages].map(([where, message]) => ({ where, message }));
 }
 
 function parseDocuments(text: string, file: string, lineCounter: LineCounter) {
@@ -165,6 +165,6 @@ function readScalar(scalar: Scalar, where: string): string | number | boolean | 
   throw refuse(where, `${shorten(JSON.stringify(text))} cannot be read as ${shorten(tag)}`);
 }
 
-function refuse(where: string, message: string): ConfigError {
-  return new ConfigError([{ where, field: "", message }]);
+function refuse(where: string, message: string): YamlError {
+  return new YamlError([{ where, message }]);
 }

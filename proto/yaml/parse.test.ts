@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { YamlError } from "./error.ts";
 import { type Json, jsonOf } from "./node.ts";
-import { ConfigError } from "./problem.ts";
-import { parseYaml } from "./yaml.ts";
+import { parseYaml } from "./parse.ts";
 
 function read(text: string): Json | undefined {
   const node = parseYaml(text, "f");
@@ -78,7 +78,7 @@ function messageOf(text: string): string {
   try {
     parseYaml(text, "f");
   } catch (error) {
-    expect(error).toBeInstanceOf(ConfigError);
+    expect(error).toBeInstanceOf(YamlError);
     return (error as Error).message;
   }
   throw new Error("it was accepted");

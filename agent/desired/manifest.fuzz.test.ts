@@ -1,0 +1,92 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { readPodListManifest, readPodManifest } from "./manifest.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const longMs = 1_800_000;
+const place = { path: "/m/a.yaml", nodeName: "node" };
+
+const good = {
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name: "web", labels: { app: "web" } },
+  spec: {
+    restartPolicy: "Always",
+    containers: [
+      {
+        name: "a",
+        image: "busybox:1",
+        env: [{ name: "A", value: "b" }],
+        ports: [{ containerPort: 80 }],
+        resources: { requests: { cpu: "100m" }, limits: { memory: "1Gi" } },
+        volumeMounts: [{ name: "v", mountPath: "/v" }],
+      },
+    ],
+    volumes: [{ name: "v", emptyDir: {} }],
+  },
+};
+
+type Path = readonly (string | number)[];
+
+function pathsOf(value: unknown, path: Path = []): readonly Path[] {
+  if (typeof value !== "object" || value === null) return [path];
+  return [path, ...Object.entries(value).flatMap(([key, below]) => pathsOf(below, [...path, key]))];
+}
+
+function replaced(value: unknown, [key, ...rest]: Path, by: unknown): unknown {
+  if (key === undefined) return by;
+  if (Array.isArray(value))
+    return value.map((item, index) => (String(index) === String(key) ? replaced(item, rest, by) : item));
+  return { ...(value as object), [key]: replaced((value as Record<string, unknown>)[key], rest, by) };
+}
+
+/** A good manifest in which one value, anywhere, is another one. */
+const almostGood = fc
+  .tuple(fc.constantFrom(...pathsOf(good)), fc.oneof(fc.jsonValue(), fc.string({ unit: "binary" }), fc.integer()))
+  .map(([path, by]) => JSON.stringify(replaced(good, path, by)));
+
+const anyText = fc.oneof(
+  { weight: 3, arbitrary: almostGood },
+  fc.string({ unit: "binary", maxLength: 300 }),
+  fc.json(),
+);
+
+test("the good manifest is good", async () => {
+  expect((await readPodManifest(JSON.stringify(good), place)).problem).toBeUndefined();
+});
+
+test(
+  "any text is a pod of this node, or one line that says why not",
+  async () => {
+    const property = fc.asyncProperty(anyText, async (text) => {
+      const { pod, problem } = await readPodManifest(text, place);
+      if (pod === undefined) {
+        expect(problem).toStartWith(place.path);
+        expect(problem).not.toContain("\n");
+      } else {
+        expect(pod.metadata.name).toEndWith("-node");
+        expect(pod.metadata.uid).toMatch(/^[A-Za-z0-9._-]+$/);
+        expect(pod.spec.containers.length).toBeGreaterThan(0);
+      }
+    });
+    await fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+test(
+  "any answer of a URL is a list of pods, or one line that says why not",
+  async () => {
+    const url = "http://pods.example/";
+    const list = fc
+      .array(almostGood, { maxLength: 3 })
+      .map((items) => `{"kind":"PodList","items":[${items.join(",")}]}`);
+    const property = fc.asyncProperty(fc.oneof(list, anyText), async (text) => {
+      const { pods, problem } = await readPodListManifest(text, { url, nodeName: "node" });
+      expect(pods === undefined).toBe(problem !== undefined);
+      expect(problem ?? "").not.toContain("\n");
+    });
+    await fc.assert(property, { numRuns });
+  },
+  longMs,
+);

@@ -1,0 +1,53 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { YamlError } from "./error.ts";
+import { jsonOf } from "./node.ts";
+import { parseYaml } from "./parse.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const longMs = 1_800_000;
+
+const soup = fc
+  .array(
+    fc.constantFrom(
+      ..."[]{}:,&*!|>-?#%@`\"' \n\t\r\u00e9\u2028\u0000ab0.<~",
+      ": ",
+      "- ",
+      "\n  ",
+      "&a",
+      "*a",
+      "<<: ",
+      "---\n",
+      "!!int ",
+    ),
+    { maxLength: 60 },
+  )
+  .map((parts) => parts.join(""));
+
+test(
+  "any text is YAML or a YamlError",
+  () => {
+    const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 200 })), (text) => {
+      try {
+        parseYaml(text, "f");
+      } catch (error) {
+        if (!(error instanceof YamlError)) throw error;
+      }
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+test(
+  "JSON means itself",
+  () => {
+    const property = fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
+      const node = parseYaml(JSON.stringify(value), "f");
+      // Minus zero is a zero in Go.
+      expect(JSON.stringify(node && jsonOf(node))).toBe(JSON.stringify(value));
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);

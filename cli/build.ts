@@ -27,7 +27,9 @@ async function build(target: "x64" | "arm64"): Promise<string> {
   const outfile = join(dist, target === process.arch ? "berth" : `berth-${target}`);
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { readonly version: string };
   const stamp = { version, commit: await commit(root) };
-  await mkdir(dist, { recursive: true });
+  // A folder of this build alone: bun leaves its maps beside what it makes.
+  const work = join(dist, `.build-${process.pid}`);
+  await mkdir(work, { recursive: true });
   const options = [
     "--compile",
     `--target=bun-linux-${target}`,
@@ -41,12 +43,15 @@ async function build(target: "x64" | "arm64"): Promise<string> {
     "--no-compile-autoload-bunfig",
     `--define=BERTH_VERSION=${JSON.stringify(stamp.version)}`,
     `--define=BERTH_COMMIT=${JSON.stringify(stamp.commit)}`,
-    `--outfile=${outfile}.new`,
+    `--outfile=${join(work, "berth")}`,
   ];
-  await execa(process.execPath, ["build", ...options, join(root, "cli", "main.ts")], { cwd: root });
-  await rm(`${outfile}.new.map`, { force: true });
-  // Renamed into place, so that a running berth keeps its file.
-  await rename(`${outfile}.new`, outfile);
+  try {
+    await execa(process.execPath, ["build", ...options, join(root, "cli", "main.ts")], { cwd: root });
+    // Renamed into place, so that a running berth keeps its file.
+    await rename(join(work, "berth"), outfile);
+  } finally {
+    await rm(work, { recursive: true });
+  }
   if (target === process.arch) await linkAsKubelet(dist);
   const { size } = await stat(outfile);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);

@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { execa } from "execa";
-import type { PodRow } from "./pod-table.ts";
+import { createInterface } from "node:readline";
+import { localSocket } from "../../agent/local-socket.ts";
+import type { PodListing } from "../../agent/serve/pod-list.ts";
 import { bedPaths } from "./record.ts";
 
 export interface AgentOptions {
@@ -22,10 +23,13 @@ export interface Agent {
   /** The folder of manifests it watches. */
   readonly manifests: string;
   readonly logFile: string;
+  readonly isRunning: boolean;
   /** The command that shows its pods, ready for more options. */
   readonly podsArgv: readonly string[];
-  pods(): Promise<readonly PodRow[]>;
-  readonly isRunning: boolean;
+  /** What the agent shows now; rejects while none answers. */
+  pods(): Promise<PodListing>;
+  /** What `berth pods --watch` prints: the pods now, and again after every change, until `signal` or the agent's end. */
+  watch(signal: AbortSignal): AsyncGenerator<PodListing>;
   kill9(): Promise<void>;
   /** Ends the agent; its pods go on. */
   stop(): Promise<void>;
@@ -42,7 +46,7 @@ export async function startAgent({ binary, stateDir, endpoint, configuration }: 
   closeSync(log);
   // A program that cannot be started shows as an agent that has ended.
   child.once("error", () => undefined);
-  const podsArgv = [binary, "pods", "--root-dir", paths.agentRoot];
+  const podsArgv = [binary, "pods", "--root-dir", paths.agentRoot] as const;
   return {
     pid: child.pid ?? 0,
     manifests: paths.manifests,
@@ -52,8 +56,20 @@ export async function startAgent({ binary, stateDir, endpoint, configuration }: 
       return isRunning(child);
     },
     async pods() {
-      const { stdout } = await execa(binary, [...podsArgv.slice(1), "-o", "json"]);
-      return (JSON.parse(stdout) as { readonly pods: readonly PodRow[] }).pods;
+      const answer = await fetch("http://berth/pods", { unix: join(paths.agentRoot, localSocket) });
+      return (await answer.json()) as PodListing;
+    },
+    async *watch(signal) {
+      const [program, ...args] = [...podsArgv, "--output", "json", "--watch"] as const;
+      const command = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
+      const leave = () => command.kill();
+      signal.addEventListener("abort", leave);
+      try {
+        for await (const line of createInterface({ input: command.stdout })) yield JSON.parse(line) as PodListing;
+      } finally {
+        signal.removeEventListener("abort", leave);
+        leave();
+      }
     },
     kill9: () => end(child, "SIGKILL"),
     stop: () => end(child, "SIGTERM"),

@@ -1,7 +1,7 @@
 import { rm, rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { execa } from "execa";
-import { describeLeftovers, findLeftovers, type Leftovers, rulesOfNetwork } from "./leftovers.ts";
+import { describeLeftovers, findContainers, findLeftovers, type Leftovers, rulesOfNetwork } from "./leftovers.ts";
 import { type BedRecord, bedPaths, forget } from "./record.ts";
 import { until } from "./until.ts";
 
@@ -11,13 +11,14 @@ import { until } from "./until.ts";
  * matters most is used most. Returns what there was. Throws with what is left if something stays for 20 s.
  */
 export async function cleanUp(bed: BedRecord): Promise<Leftovers> {
-  const first = await findLeftovers(bed);
+  const ids = await findContainers(bed);
+  const first = await findLeftovers(bed, ids);
   let left = first;
   try {
     await until("an empty bed", 20_000, async () => {
       if (describeLeftovers(left).length === 0) return true;
       await removeOnce(bed, left);
-      left = await findLeftovers(bed);
+      left = await findLeftovers(bed, ids);
       return false;
     });
   } catch (cause) {

@@ -1,5 +1,6 @@
-import { readdir, readFile, readlink } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { createHash } from "node:crypto";
+import { lstat, readdir, readFile, readlink } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { execa } from "execa";
 import { listProcesses, type RunningProcess, withDescendants } from "./processes.ts";
 import { type BedRecord, bedPaths } from "./record.ts";
@@ -17,24 +18,38 @@ export interface Leftovers {
 /** Where libcni keeps the results of its ADDs, whatever else is configured. */
 const cniResults = "/var/lib/cni/results";
 
-/** Finds all of `bed`, and nothing of anybody else: by the paths of its state folder and the name of its network. */
-export async function findLeftovers(bed: BedRecord): Promise<Leftovers> {
-  const [processes, mounts, links, rules, bundles, results, logLinks] = await Promise.all([
+/**
+ * Finds all of `bed`, and nothing of anybody else: by the paths of its state folder, the name of its network, and the
+ * ids of its containers. `ids` are those known from an earlier look, since a container's folders may go before it does.
+ */
+export async function findLeftovers(bed: BedRecord, ids: Iterable<string> = []): Promise<Leftovers> {
+  const containers = [...new Set([...ids, ...(await findContainers(bed))])];
+  const [processes, mounts, links, rules, cgroups, ...files] = await Promise.all([
     findProcesses(bed),
     findMounts(bed),
     findLinks(bed),
     findRules(bed),
-    readBundles(bed),
-    readdir(cniResults).catch(() => []),
+    findCgroups(bed, containers),
+    findShimSockets(bed, containers),
+    findCniResults(bed, containers),
     findLogLinks(bed),
   ]);
-  const shims = await existing(bundles.flatMap(({ shimSocket }) => (shimSocket === undefined ? [] : [shimSocket])));
-  // containerd adds the loopback to each sandbox as a network of its own, the same for every containerd.
-  const names = [bed.network, ...bundles.map(({ id }) => `cni-loopback-${id}`)];
-  const cached = results.filter((file) => names.some((name) => file.startsWith(`${name}-`)));
-  const cgroups = await findCgroups(bundles.map(({ cgroup }) => cgroup));
-  const files = [...shims, ...cached.map((file) => join(cniResults, file)), ...logLinks];
-  return { processes, mounts, links, rules, cgroups, files };
+  return { processes, mounts, links, rules, cgroups, files: files.flat() };
+}
+
+/** The ids of the bed's sandboxes and containers, from every place that tells one. */
+export async function findContainers(bed: BedRecord): Promise<readonly string[]> {
+  const { root, state } = bedPaths(bed.stateDir);
+  const cri = "io.containerd.grpc.v1.cri";
+  const folders = [join(root, cri, "sandboxes"), join(root, cri, "containers"), tasksFolder(state)];
+  const [names, mounts, processes] = await Promise.all([
+    Promise.all(folders.map((folder) => readdir(folder).catch(() => []))),
+    findMounts(bed),
+    listProcesses(),
+  ]);
+  const shims = processes.filter(isShimOf(bed)).flatMap(({ argv }) => argv);
+  const words = [...names.flat(), ...mounts.flatMap((mount) => mount.split("/")), ...shims];
+  return [...new Set(words.filter((word) => /^[0-9a-f]{64}$/.test(word)))];
 }
 
 /** One sentence for each kind of thing that is left; none if nothing is. */
@@ -45,11 +60,11 @@ export function describeLeftovers(left: Leftovers): readonly string[] {
 }
 
 async function findProcesses(bed: BedRecord): Promise<readonly number[]> {
-  const { socket, config, agentConfig, registryConfig, root } = bedPaths(bed.stateDir);
+  const { config, agentConfig, registryConfig, root } = bedPaths(bed.stateDir);
   const all = await listProcesses();
-  const isOurs = ({ argv }: RunningProcess) =>
-    [config, agentConfig, registryConfig].some((path) => argv.includes(path)) ||
-    (basename(argv[0] ?? "").startsWith("containerd-shim") && argv.includes(socket));
+  const isShim = isShimOf(bed);
+  const isOurs = (one: RunningProcess) =>
+    isShim(one) || [config, agentConfig, registryConfig].some((path) => one.argv.includes(path));
   const family = withDescendants(
     all,
     all.filter(isOurs).map(({ pid }) => pid),
@@ -58,6 +73,11 @@ async function findProcesses(bed: BedRecord): Promise<readonly number[]> {
   const inside = await Promise.all(all.map(async ({ pid }) => ((await rootIsBelow(pid, root)) ? [pid] : [])));
   return [...new Set([...family, ...inside.flat()])];
 }
+
+const isShimOf = (bed: BedRecord) => {
+  const { socket } = bedPaths(bed.stateDir);
+  return ({ argv }: RunningProcess) => basename(argv[0] ?? "").startsWith("containerd-shim") && argv.includes(socket);
+};
 
 async function rootIsBelow(pid: number, folder: string): Promise<boolean> {
   const mountinfo = await readFile(`/proc/${pid}/mountinfo`, "utf8").catch(() => "");
@@ -95,38 +115,34 @@ export function rulesOfNetwork(saved: string, network: string): readonly string[
   return saved.split("\n").filter((line) => line.startsWith("-A ") && line.includes(`name: \\"${network}\\"`));
 }
 
-interface Bundle {
-  readonly id: string;
-  readonly shimSocket: string | undefined;
-  readonly cgroup: string;
-}
+const tasksFolder = (state: string) => join(state, "io.containerd.runtime.v2.task", "k8s.io");
 
-/** What containerd's task folders tell: a sandbox or container each. */
-async function readBundles(bed: BedRecord): Promise<readonly Bundle[]> {
-  const tasks = join(bedPaths(bed.stateDir).state, "io.containerd.runtime.v2.task", "k8s.io");
-  const ids = await readdir(tasks).catch(() => []);
-  const text = (id: string, file: string) => readFile(join(tasks, id, file), "utf8").catch(() => "");
-  return await Promise.all(
-    ids.map(async (id) => {
-      const [spec, address, bootstrap] = await Promise.all([
-        text(id, "config.json"),
-        text(id, "address"),
-        text(id, "bootstrap.json"),
-      ]);
-      const cgroup = /"cgroupsPath":\s*"([^"]*)"/.exec(spec)?.[1] ?? `/k8s.io/${id}`;
-      return { id, shimSocket: /unix:\/\/([^"\s]+)/.exec(address || bootstrap)?.[1], cgroup };
-    }),
-  );
-}
-
-/** The cgroup folders that exist for `paths`, in whatever hierarchies are mounted; the common parent last. */
-async function findCgroups(paths: readonly string[]): Promise<readonly string[]> {
+/** The cgroup folders of these containers, in whatever hierarchies are mounted. */
+async function findCgroups(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
+  const tasks = tasksFolder(bedPaths(bed.stateDir).state);
+  const specs = await Promise.all(ids.map((id) => readFile(join(tasks, id, "config.json"), "utf8").catch(() => "")));
+  const paths = specs.map((spec, at) => /"cgroupsPath":\s*"([^"]*)"/.exec(spec)?.[1] ?? `/k8s.io/${ids[at]}`);
   const mountinfo = await readFile("/proc/self/mountinfo", "utf8");
   const hierarchies = mountinfo
     .split("\n")
     .filter((line) => / - cgroup2? /.test(line))
     .map((line) => line.split(" ")[4] ?? "");
   return await existing(hierarchies.flatMap((hierarchy) => paths.map((path) => join(hierarchy, path))));
+}
+
+/** A shim listens outside the state folder, under a name that follows from containerd's socket and the sandbox. */
+async function findShimSockets(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
+  const { socket } = bedPaths(bed.stateDir);
+  const hash = (id: string) => createHash("sha256").update(`${socket}/k8s.io/${id}`).digest("hex");
+  return await existing(ids.map((id) => `/run/containerd/s/${hash(id)}`));
+}
+
+/** containerd adds the loopback to each sandbox as a network of its own, the same for every containerd. */
+async function findCniResults(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
+  const loopbacks = new Set(ids.map((id) => `cni-loopback-${id}-lo`));
+  const results = await readdir(cniResults).catch(() => []);
+  const ours = results.filter((name) => name.startsWith(`${bed.network}-`) || loopbacks.has(name));
+  return ours.map((name) => join(cniResults, name));
 }
 
 /** The links that an agent makes for log collectors, where they point into the state folder. */
@@ -138,11 +154,11 @@ async function findLogLinks(bed: BedRecord): Promise<readonly string[]> {
 }
 
 async function existing(paths: readonly string[]): Promise<readonly string[]> {
-  const found = await Promise.all(paths.map(async (path) => ((await isThere(path)) ? [path] : [])));
-  return found.flat();
-}
-
-async function isThere(path: string): Promise<boolean> {
-  const names: readonly string[] = await readdir(dirname(path)).catch(() => []);
-  return names.includes(basename(path));
+  const isThere = (path: string) =>
+    lstat(path).then(
+      () => true,
+      () => false,
+    );
+  const found = await Promise.all(paths.map(isThere));
+  return paths.filter((_, at) => found[at]);
 }

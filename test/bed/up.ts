@@ -3,12 +3,12 @@
 import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { execa } from "execa";
+import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
+import { podTable } from "../../cli/pod-table.ts";
 import { type Agent, builtBinary, startAgent } from "./agent.ts";
 import { buildIfStale } from "./build.ts";
 import { type Containerd, startContainerd } from "./containerd.ts";
 import { importImages } from "./images.ts";
-import { isSettled, type PodRow, podTable } from "./pod-table.ts";
 import { bedPaths } from "./record.ts";
 import { until } from "./until.ts";
 
@@ -32,7 +32,11 @@ function say(title: string, text: string, durationMs: number): void {
   console.log(`${title.padEnd(12)} ${time.padStart(8)}   ${text}`);
 }
 
-async function bringUp(stateDir: string, running: { containerd?: Containerd; agent?: Agent }): Promise<void> {
+/** Everything up to the first answer, one step a line. Returns how to stay: show each change until Ctrl-C. */
+async function bringUp(
+  stateDir: string,
+  running: { containerd?: Containerd; agent?: Agent },
+): Promise<() => Promise<void>> {
   await step("berth", buildIfStale, (said) => said);
   const containerd = await step(
     "containerd",
@@ -57,13 +61,14 @@ async function bringUp(stateDir: string, running: { containerd?: Containerd; age
     ({ pid, logFile }) => `process ${pid}; its log is ${relative(process.cwd(), logFile)}`,
   );
   running.agent = agent;
-  const pods = await step(
+  const listing = await step(
     "pods",
     () => settled(agent, manifests.length),
-    (rows) => `${rows.length} have started`,
+    ({ pods }) => `${pods.length} have come up, and one of them keeps crashing on purpose`,
   );
-  console.log(`\n${podTable(pods)}\n`);
-  const web = pods.find(({ name }) => name.startsWith("web"));
+  console.log(`
+${podTable(listing)}`);
+  const web = listing.pods.find(({ name }) => name.startsWith("web"));
   if (web === undefined) throw new Error("the pod web is missing");
   const url = `http://${web.ip}:8080/`;
   await step(
@@ -71,6 +76,7 @@ async function bringUp(stateDir: string, running: { containerd?: Containerd; age
     () => get(url),
     ({ status, body }) => `GET ${url} → ${status} ${JSON.stringify(body.trim())}`,
   );
+  return () => watch(agent, listing);
 }
 
 /** The agent's files of an earlier run belong to a runtime that is gone. */
@@ -83,15 +89,25 @@ async function copyExamples(stateDir: string): Promise<readonly string[]> {
   return names;
 }
 
-/** Waits until every pod runs, has ended, or waits after a crash. */
-async function settled(agent: Agent, count: number): Promise<readonly PodRow[]> {
-  return await until("the pods to start", 60_000, async () => {
-    if (stopping.signal.aborted) throw new Interrupted();
+/** What the examples come to; any other pod is to run with all containers ready. */
+const expected: Readonly<Record<string, (pod: PodSummary) => boolean>> = {
+  crash: ({ reason }) => reason === "CrashLoopBackOff",
+  once: ({ phase }) => phase === "Succeeded",
+};
+const isReady = ({ ready }: PodSummary) => ready.split("/")[0] === ready.split("/")[1];
+const isSettled = (pod: PodSummary) => (expected[pod.name.replace(/-berth$/, "")] ?? isReady)(pod);
+
+/** Waits until all pods are what they should come to. */
+async function settled(agent: Agent, count: number): Promise<PodListing> {
+  await until("the agent to answer", 10_000, async () => {
     if (!agent.isRunning) throw new Error(`the agent has ended; the reason is in ${agent.logFile}`);
-    // Until the agent listens there is nobody to ask.
-    const pods = await agent.pods().catch(() => []);
-    return pods.length >= count && pods.every(isSettled) ? pods : undefined;
+    return await agent.pods().catch(() => undefined);
   });
+  const patience = AbortSignal.any([stopping.signal, AbortSignal.timeout(60_000)]);
+  let last: PodListing = { pods: [] };
+  for await (last of agent.watch(patience)) if (last.pods.length === count && last.pods.every(isSettled)) return last;
+  if (stopping.signal.aborted) throw new Interrupted();
+  throw new Error(`the pods did not come up; the agent's log is ${agent.logFile}\n${podTable(last)}`);
 }
 
 /** The web server may need a moment after its start. */
@@ -105,13 +121,18 @@ async function get(url: string): Promise<{ readonly status: number; readonly bod
 }
 
 /** Shows the pods again whenever one changes, until Ctrl-C. Throws if the agent ends before that. */
-async function watch(agent: Agent): Promise<void> {
-  const [program = "", ...args] = agent.podsArgv;
-  const { signal: cancelSignal } = stopping;
-  const stdio = ["ignore", "inherit", "inherit"] as const;
-  await execa(program, [...args, "--watch"], { stdio, cancelSignal, reject: false });
-  if (!cancelSignal.aborted) throw new Error(`the agent has ended; the reason is in ${agent.logFile}`);
+async function watch(agent: Agent, shown: PodListing): Promise<void> {
+  let before = stateOf(shown);
+  for await (const listing of agent.watch(stopping.signal)) {
+    const state = stateOf(listing);
+    if (state !== before) console.log(`${new Date().toLocaleTimeString("en-GB")}\n${podTable(listing)}`);
+    before = state;
+  }
+  if (!stopping.signal.aborted) throw new Error(`the agent has ended; the reason is in ${agent.logFile}`);
 }
+
+/** What the table shows of the pods, but for their age. */
+const stateOf = (listing: PodListing) => podTable(listing, 0);
 
 /** Ends agent and runtime and says what was removed. The clean-up does not return before it has seen nothing left. */
 async function takeDown({ containerd, agent }: { containerd?: Containerd; agent?: Agent }): Promise<void> {
@@ -136,12 +157,11 @@ async function main(): Promise<number> {
   const running: { containerd?: Containerd; agent?: Agent } = {};
   console.log(`Berth runs pods from files. Everything it writes is below ${stateDir}.\n`);
   try {
-    await bringUp(stateDir, running);
-    if (!values.once && running.agent !== undefined) {
-      console.log(
-        `\nEdit, add or remove a file in ${running.agent.manifests} to change the pods. Ctrl-C ends it all.\n`,
-      );
-      await watch(running.agent);
+    const stay = await bringUp(stateDir, running);
+    if (!values.once) {
+      const { manifests } = bedPaths(stateDir);
+      console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends it all.\n`);
+      await stay();
     }
     return 0;
   } catch (error) {

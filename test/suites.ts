@@ -13,7 +13,7 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
 });
 
 /** Test files that need root and a container runtime, Go, or minutes: everything else is part of the quick check. */
-const needsMachine = /^test\/(e2e|bench|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
+const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
 const folders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
 
 /** A file of tests; `isFuzz` if the environment variable FUZZ_RUNS says how many random inputs it tries. */

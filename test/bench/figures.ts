@@ -1,0 +1,136 @@
+import type { Round } from "./measure.ts";
+import { BATCH, type Idle, type Measurements, type StartAndRemoval } from "./rounds.ts";
+import { type Measured, medianOf, percentile, percentileOf } from "./statistics.ts";
+
+/** One row of the result. Everything is in `unit`. */
+export interface Figure {
+  readonly what: string;
+  readonly unit: "ms" | "s" | "MB" | "%" | "B";
+  /** The raw calls to the runtime, where there are any. */
+  readonly floor?: Measured;
+  readonly berth?: Measured;
+  /** What is to be reached: in words, and as a number that holds for the floor of this very run. */
+  readonly target?: { readonly words: string; readonly atMost: number };
+}
+
+/** Whether a figure is as it should be; undefined where nothing is asked for. Judged as it is shown, after rounding. */
+export function isReached({ unit, berth, target }: Figure): boolean | undefined {
+  if (berth === undefined || target === undefined) return undefined;
+  return Number(inUnit(berth.value, unit)) <= Number(inUnit(target.atMost, unit));
+}
+
+const digits = { ms: 0, s: 2, MB: 1, "%": 2, B: 0 } as const;
+
+/** A number as it is shown, without its unit. */
+export const inUnit = (value: number, unit: Figure["unit"]): string => value.toFixed(digits[unit]);
+
+/** All that is measured, in the order of the issue that asks for it: starts, ends, what the agent itself uses. */
+export function figuresOf(measurements: Measurements): readonly Figure[] {
+  return [...startFigures(measurements), ...removalFigures(measurements), ...agentFigures(measurements)];
+}
+
+type Pairs = Measurements["singles"];
+
+/** What one of the two says in each round. */
+const ofBoth = (pairs: Pairs, read: (one: StartAndRemoval) => number) => ({
+  floor: pairs.map(({ floor }) => read(floor)),
+  berth: pairs.map(({ agent }) => read(agent)),
+});
+
+const seconds = (ms: number) => ms / 1000;
+
+function startFigures({ singles, batches, oneAtATime, fromNothing }: Measurements): readonly Figure[] {
+  const one = ofBoth(singles, ({ start }) => start.wall);
+  const p50 = { floor: percentileOf(one.floor, 0.5), berth: percentileOf(one.berth, 0.5) };
+  return [
+    { what: "one pod, p50", unit: "ms", ...p50, target: floorPlus(p50.floor, 10) },
+    { what: "one pod, p99", unit: "ms", floor: percentileOf(one.floor, 0.99), berth: percentileOf(one.berth, 0.99) },
+    batchFigure("wall", batches, ({ start }) => start.wall, 1.1),
+    batchFigure("p50", batches, ({ start }) => percentile(start.each, 0.5), 1.1),
+    batchFigure("p99", batches, ({ start }) => percentile(start.each, 0.99)),
+    { what: `${BATCH} pods, one at a time: wall`, unit: "s", floor: medianOf([seconds(oneAtATime.start.wall)]) },
+    { what: "process start → first container", unit: "ms", floor: p50.floor, berth: medianOf(fromNothing) },
+  ];
+}
+
+function removalFigures({ singles, batches, oneAtATime }: Measurements): readonly Figure[] {
+  const one = ofBoth(singles, ({ removal }) => removal.wall);
+  const p50 = { floor: percentileOf(one.floor, 0.5), berth: percentileOf(one.berth, 0.5) };
+  const both = (what: string, read: (removal: Round) => number): Figure =>
+    batchFigure(what, batches, ({ removal }) => read(removal));
+  return [
+    { what: "removal of one pod, p50", unit: "ms", ...p50, target: floorPlus(p50.floor, 30) },
+    {
+      what: "removal of one pod, p99",
+      unit: "ms",
+      floor: percentileOf(one.floor, 0.99),
+      berth: percentileOf(one.berth, 0.99),
+    },
+    both("removal, wall", ({ wall }) => wall),
+    both("removal, p50", ({ each }) => percentile(each, 0.5)),
+    both("removal, p99", ({ each }) => percentile(each, 0.99)),
+    {
+      what: `${BATCH} pods removed one at a time: wall`,
+      unit: "s",
+      floor: medianOf([seconds(oneAtATime.removal.wall)]),
+    },
+  ];
+}
+
+/** A figure of the rounds with many pods at once, whose floor works on four of them at a time. */
+function batchFigure(what: string, batches: Pairs, read: (one: StartAndRemoval) => number, most?: number): Figure {
+  const { floor, berth } = ofBoth(batches, (one) => seconds(read(one)));
+  const ofFloor = medianOf(floor);
+  const figure = { what: `${BATCH} pods at once, ${what}`, unit: "s", floor: ofFloor, berth: medianOf(berth) } as const;
+  if (most === undefined) return figure;
+  return { ...figure, target: { words: `${most} × the floor`, atMost: most * ofFloor.value } };
+}
+
+const floorPlus = (floor: Measured, ms: number) => ({ words: `floor + ${ms} ms`, atMost: floor.value + ms });
+
+function agentFigures({ idleEmpty, idleFull, memoryAfter, batches, version }: Measurements): readonly Figure[] {
+  const startCpu = medianOf(batches.map(({ agent }) => seconds(agent.startCpuMs)));
+  const removalCpu = medianOf(batches.map(({ agent }) => seconds(agent.removalCpuMs)));
+  return [
+    ...idleFigures("without pods", idleEmpty, { cpu: 0.1, pss: 60 }),
+    ...idleFigures(`with ${BATCH} pods`, idleFull, { cpu: 0.15, pss: 75 }),
+    { what: "PSS after all pods are gone", unit: "MB", berth: medianOf([megabytes(memoryAfter.pssBytes)]) },
+    { what: `CPU for ${BATCH} starts`, unit: "s", berth: startCpu, target: atMost(1.5, "s") },
+    { what: `CPU for ${BATCH} removals`, unit: "s", berth: removalCpu },
+    { what: "`berth version`", unit: "ms", berth: medianOf(version), target: atMost(30, "ms") },
+  ];
+}
+
+function idleFigures(
+  when: string,
+  { cpuMs, lastedMs, diskBytes, logBytes, memory }: Idle,
+  most: { readonly cpu: number; readonly pss: number },
+): readonly Figure[] {
+  const perMinute = (bytes: number) => medianOf([(bytes * 60_000) / lastedMs]);
+  return [
+    {
+      what: `idle ${when}: CPU of one core`,
+      unit: "%",
+      berth: medianOf([(100 * cpuMs) / lastedMs]),
+      target: atMost(most.cpu, "%"),
+    },
+    {
+      what: `idle ${when}: PSS`,
+      unit: "MB",
+      berth: medianOf([megabytes(memory.pssBytes)]),
+      target: atMost(most.pss, "MB"),
+    },
+    { what: `idle ${when}: RSS`, unit: "MB", berth: medianOf([megabytes(memory.rssBytes)]) },
+    {
+      what: `idle ${when}: to disk per minute`,
+      unit: "B",
+      berth: perMinute(diskBytes),
+      target: atMost(0, "B"),
+    },
+    { what: `idle ${when}: log per minute`, unit: "B", berth: perMinute(logBytes), target: atMost(0, "B") },
+  ];
+}
+
+const megabytes = (bytes: number) => bytes / 1e6;
+
+const atMost = (limit: number, unit: Figure["unit"]) => ({ words: `${limit} ${unit}`, atMost: limit });

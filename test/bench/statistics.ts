@@ -1,0 +1,32 @@
+/** One measured value, with the lowest and the highest of what it was made of. */
+export interface Measured {
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+  /** In the order in which they were measured; none is left out. */
+  readonly samples: readonly number[];
+}
+
+/** The sample that `share` (0 to 1) of all samples do not exceed: always one that was measured. */
+export function percentile(samples: readonly number[], share: number): number {
+  const sorted = samples.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}
+
+/** The middle sample, or the mean of the two in the middle. */
+export function median(samples: readonly number[]): number {
+  const sorted = samples.toSorted((a, b) => a - b);
+  const half = sorted.length / 2;
+  return ((sorted[Math.ceil(half) - 1] ?? Number.NaN) + (sorted[Math.floor(half)] ?? Number.NaN)) / 2;
+}
+
+/** A percentile of all samples. */
+export const percentileOf = (samples: readonly number[], share: number): Measured =>
+  measured(percentile(samples, share), samples);
+
+/** The median of what each round gave. */
+export const medianOf = (rounds: readonly number[]): Measured => measured(median(rounds), rounds);
+
+function measured(value: number, samples: readonly number[]): Measured {
+  return { value, low: Math.min(...samples), high: Math.max(...samples), samples };
+}

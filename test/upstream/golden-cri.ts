@@ -4,8 +4,7 @@ import type { ContainerdVersion } from "../bed/containerd.ts";
 export interface GoldenCodec<T> {
   encode(message: T): { finish(): Uint8Array };
   decode(bytes: Uint8Array): T;
-  // biome-ignore lint/suspicious/noExplicitAny: the generated codecs take partial messages of their own types.
-  fromPartial(partial: any): T;
+  fromPartial(partial: object): T;
 }
 
 interface GoldenMessage {

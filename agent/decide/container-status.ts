@@ -66,12 +66,15 @@ function waitingAfterExit(
   container: Container,
   exited: ExitedContainer,
 ): ContainerState | undefined {
-  const { desired, settings, now } = scene;
+  const { desired, memory, settings, now } = scene;
   if (!shouldRestart(desired.pod, exited)) return undefined;
-  const failure = failureOf(scene, container, exited);
+  const due = restartAt(exited, settings.maxContainerRestartPeriodMs, now);
+  const isDue = due <= now;
+  // A start that failed is what the last state tells; what the container waits for then is the back-off.
+  const failedAt = memory.failures.get(`container ${container.name}`)?.at ?? due;
+  const failure = isDue && failedAt >= due ? failureOf(scene, container, exited) : undefined;
   if (failure !== undefined) return { waiting: failure };
   // The wait is shown until the next instance exists: the moment between its end and that is no other state.
-  const isDue = restartAt(exited, settings.maxContainerRestartPeriodMs, now) <= now;
   if (isDue && (exited.crashes === 0 || isForgiven(exited))) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
   const delay = formatSeconds(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));

@@ -175,10 +175,12 @@ scenario(
       1s report web Running: a waiting RunContainerError (restarts: 1)
       1s web: failed to start container a (attempt 1): startContainer: failed to create containerd task: no such file
       1s web: remove container a: it never ran, and a newer instance exists
+      1s report web Running: a waiting CrashLoopBackOff (restarts: 1)
       11s web: create container a (attempt 2): it exited with code 128
       11s report web Running: a waiting RunContainerError (restarts: 2)
       11s web: failed to start container a (attempt 2): startContainer: failed to create containerd task: no such file
       11s web: remove container a: it never ran, and a newer instance exists
+      11s report web Running: a waiting CrashLoopBackOff (restarts: 2)
       31s web: create container a (attempt 3): it exited with code 128
       31s report web Running: a waiting RunContainerError (restarts: 3)
       31s web: start container a (attempt 3)

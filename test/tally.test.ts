@@ -19,7 +19,7 @@ test("where everything is required, a skip is a failure that says so", () => {
 });
 
 test("a suite's line shows verdict, time and counts", () => {
-  expect(outcomeLine(good)).toBe("unit                     ok          1.2 s   7 passed");
+  expect(outcomeLine(good)).toBe("unit                             ok          1.2 s   7 passed");
   expect(outcomeLine(mixed)).toContain("FAILED");
   expect(outcomeLine({ ...good, passed: 0, skipped: ["no root"] })).toContain("skipped  ");
 });

@@ -4,7 +4,7 @@ import type { Outcome } from "./suite.ts";
 export function outcomeLine({ name, durationMs, passed, failed, skipped }: Outcome): string {
   const verdict = failed.length > 0 ? "FAILED" : passed === 0 ? "skipped" : "ok";
   const counts = [`${passed} passed`, ...count(failed, "failed"), ...count(skipped, "skipped")].join(", ");
-  return `${name.padEnd(24)} ${verdict.padEnd(8)} ${seconds(durationMs).padStart(8)}   ${counts}`;
+  return `${name.padEnd(32)} ${verdict.padEnd(8)} ${seconds(durationMs).padStart(8)}   ${counts}`;
 }
 
 /** The closing line that CI reads. */

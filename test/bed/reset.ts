@@ -23,8 +23,10 @@ export async function resetBeds(all: boolean, say: (line: string) => void): Prom
       say(error instanceof Error ? error.message : String(error));
     }
   }
-  if (beds.length === 0) say("nothing to reset: no test bed of ours is on this machine");
   return failures;
 }
 
-if (import.meta.main) process.exitCode = (await resetBeds(process.argv.includes("--all"), console.log)) === 0 ? 0 : 1;
+if (import.meta.main) {
+  if ((await listRecords()).length === 0) console.log("nothing to reset: no bed of ours is on this machine");
+  process.exitCode = (await resetBeds(process.argv.includes("--all"), console.log)) === 0 ? 0 : 1;
+}

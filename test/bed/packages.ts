@@ -65,13 +65,22 @@ async function readVersions(root: string): Promise<Readonly<Record<string, strin
 
 async function download(suite: Suite, work: string): Promise<void> {
   const codename = /^VERSION_CODENAME=(.*)$/m.exec(await readFile("/etc/os-release", "utf8"))?.[1] ?? "";
-  const format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
-  const targets = await execa("apt-get", ["indextargets", "--format", format, "Created-By: Packages"]);
-  const mirror = pickMirror(targets.stdout, codename);
+  let mirror = await askMirror(codename);
+  if (mirror === undefined) {
+    // apt knows its sources only once it has fetched their lists, which a fresh machine has not.
+    await execa("apt-get", ["update", "-q"]);
+    mirror = await askMirror(codename);
+  }
   if (mirror === undefined) throw new Error(`apt knows no Debian mirror with main for "${codename}"`);
   const env = { APT_CONFIG: await privateApt(work, mirror, suite), DEBIAN_FRONTEND: "noninteractive" };
   await execa("apt-get", ["update", "--error-on=any"], { env });
   await execa("apt-get", ["download", ...wanted[suite]], { env, cwd: join(work, "debs") });
+}
+
+async function askMirror(codename: string): Promise<string | undefined> {
+  const format = "$(REPO_URI) $(RELEASE) $(COMPONENT)";
+  const { stdout } = await execa("apt-get", ["indextargets", "--format", format, "Created-By: Packages"]);
+  return pickMirror(stdout, codename);
 }
 
 /**

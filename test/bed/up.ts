@@ -9,6 +9,7 @@ import { type Agent, builtBinary, startAgent } from "./agent.ts";
 import { buildIfStale } from "./build.ts";
 import { type Containerd, startContainerd } from "./containerd.ts";
 import { importImages } from "./images.ts";
+import { unpackSuite } from "./packages.ts";
 import { bedPaths } from "./record.ts";
 import { until } from "./until.ts";
 
@@ -38,9 +39,14 @@ async function bringUp(
   running: { containerd?: Containerd; agent?: Agent },
 ): Promise<() => Promise<void>> {
   await step("berth", buildIfStale, (said) => said);
+  await step(
+    "packages",
+    () => unpackSuite("bookworm", console.log),
+    ({ root, versions }) => `containerd ${versions["containerd"]} and runc ${versions["runc"]} of Debian in ${root}`,
+  );
   const containerd = await step(
     "containerd",
-    () => startContainerd({ stateDir, say: console.log }),
+    () => startContainerd({ stateDir }),
     ({ version, pid, subnet }) =>
       `release ${version} runs privately as process ${pid}; pods get addresses of ${subnet}`,
   );

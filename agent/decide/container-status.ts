@@ -18,7 +18,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const { observed, memory, settings } = scene;
   const newest = newestOf(observed, container.name);
   const state = stateOf(scene, container, newest);
-  const last = lastTermination(observed, container.name, newest, state);
+  const last = lastTermination(scene, container.name, newest, state);
   const isRunning = newest?.state === "running";
   const { requests } = container.resources ?? {};
   return {
@@ -129,36 +129,28 @@ function pullFailure(image: string, failure: Failure, now: number): NonNullable<
   };
 }
 
+/** The end of the instance before; where the newest one's end is shown as the state already, of the one before that. */
 function lastTermination(
-  observed: ObservedPod,
+  scene: StatusScene,
   name: string,
   newest: ObservedContainer | undefined,
   state: ContainerState,
 ): ContainerStateTerminated | undefined {
   const isShownAlready = state.terminated !== undefined;
-  const exits = observed.containers.filter((c): c is ExitedContainer => c.name === name && c.state === "exited");
+  const exits = scene.observed.containers.filter((c): c is ExitedContainer => c.name === name && c.state === "exited");
   const [last] = isShownAlready ? exits.filter(({ id }) => id !== newest?.id) : exits;
-  return last === undefined ? undefined : terminatedState(last);
+  return last === undefined ? undefined : terminated(scene, last);
 }
 
 function terminated({ settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
-  const containerID = isConcluded(exited) ? undefined : `${settings.runtimeName}://${exited.id}`;
-  return { ...terminatedState(exited), ...(containerID === undefined ? {} : { containerID }) };
-}
-
-function terminatedState({
-  exitCode,
-  reason,
-  message,
-  startedAt,
-  finishedAt,
-}: ExitedContainer): ContainerStateTerminated {
+  const { exitCode, reason, message, startedAt, finishedAt } = exited;
   return {
     exitCode,
     reason: reason || (exitCode === 0 ? "Completed" : "Error"),
     ...(message === "" ? {} : { message }),
     ...(startedAt === 0 ? {} : { startedAt: formatTime(startedAt) }),
     ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),
+    ...(isConcluded(exited) ? {} : { containerID: `${settings.runtimeName}://${exited.id}` }),
   };
 }
 

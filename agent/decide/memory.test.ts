@@ -1,0 +1,90 @@
+import { expect, test } from "bun:test";
+import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import type { Action } from "./action.ts";
+import {
+  type ActionResult,
+  emptyMemory,
+  pullAgainAt,
+  pullNewsUntil,
+  remember,
+  rememberStart,
+  retryAt,
+} from "./memory.ts";
+
+const ok: ActionResult = { ok: true };
+const bad: ActionResult = { ok: false, reason: "CreateContainerError", message: "why" };
+const create: Action = {
+  kind: "createContainer",
+  name: "a",
+  attempt: 0,
+  sandboxId: "s" as SandboxId,
+  sandboxAttempt: 0,
+  podIPs: [],
+  imageRef: "",
+  crashes: 0,
+  why: "",
+};
+const start: Action = { kind: "startContainer", name: "a", id: "c" as ContainerId, attempt: 3 };
+const pull: Action = { kind: "pullImage", image: "app:1", why: "" };
+
+test("failures of one subject are counted until it succeeds", () => {
+  const twice = remember(remember(emptyMemory, create, bad, 1), create, bad, 5);
+  expect(twice.failures.get("container a")).toEqual({
+    reason: "CreateContainerError",
+    message: "why",
+    at: 5,
+    count: 2,
+  });
+  expect(remember(twice, start, ok, 6).failures.size).toBe(0);
+});
+
+test("a creation that works does not forgive the start that failed before", () => {
+  const failed = remember(emptyMemory, start, { ...bad, reason: "RunContainerError" }, 1);
+  expect(remember(failed, create, ok, 2).failures.get("container a")?.count).toBe(1);
+});
+
+test("a start is what makes an attempt count", () => {
+  expect(remember(emptyMemory, create, ok, 1).attempts.size).toBe(0);
+  expect(remember(emptyMemory, start, ok, 1).attempts.get("a")).toBe(3);
+});
+
+test("a pull is known while it lasts, and by what it gave", () => {
+  const pulling = rememberStart(emptyMemory, pull, 1);
+  expect(pulling.pulls.get("app:1")).toEqual({ state: "pulling", since: 1 });
+  expect(remember(pulling, pull, { ok: true, imageRef: "sha256:1" }, 2).pulls.get("app:1")).toEqual({
+    state: "pulled",
+    ref: "sha256:1",
+    at: 2,
+  });
+  expect(remember(pulling, pull, bad, 2).pulls.size).toBe(0);
+  expect(rememberStart(emptyMemory, create, 1)).toBe(emptyMemory);
+});
+
+const failure = (count: number) => ({ reason: "", message: "", at: 100_000, count });
+
+test.each([
+  [1, 1],
+  [2, 2],
+  [3, 4],
+  [4, 8],
+  [5, 15],
+  [500, 15],
+])("failure number %i is tried again after %i seconds", (count, seconds) => {
+  expect(retryAt(failure(count), 100_000)).toBe(100_000 + seconds * 1000);
+});
+
+test.each([
+  [1, 10],
+  [2, 20],
+  [5, 160],
+  [6, 300],
+  [500, 300],
+])("pull failure number %i is tried again after %i seconds, and is news for half of them", (count, seconds) => {
+  expect(pullAgainAt(failure(count), 100_000)).toBe(100_000 + seconds * 1000);
+  expect(pullNewsUntil(failure(count), 100_000)).toBe(100_000 + seconds * 500);
+});
+
+test("a failure in the future is a clock set back: it is not waited for", () => {
+  expect(retryAt(failure(9), 50)).toBe(50);
+  expect(pullAgainAt(failure(9), 50)).toBe(50);
+});

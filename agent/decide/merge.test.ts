@@ -1,0 +1,79 @@
+import { expect, test } from "bun:test";
+import type { PodUid } from "../../proto/ids.ts";
+import type { DesiredPod } from "./desired.ts";
+import { mergeSource, type OfferedPod, withPredecessor } from "./merge.ts";
+
+const file = { kind: "file", path: "/m" } as const;
+const http = { kind: "http", url: "http://pods.example" } as const;
+const pod = (uid: string, name: string, more: object = {}) => ({
+  metadata: { uid, name, namespace: "default" },
+  spec: { containers: [], terminationGracePeriodSeconds: 20, ...more },
+});
+const wanted = (uid: string, name: string, more: Partial<DesiredPod> = {}): DesiredPod => ({
+  uid: uid as PodUid,
+  pod: pod(uid, name),
+  source: file,
+  acceptedAt: 1,
+  ...more,
+});
+const offer = (uid: string, name: string, more: object = {}): OfferedPod => ({
+  pod: pod(uid, name, more),
+  source: file,
+});
+const termination = { requestedAt: 1, gracePeriodSeconds: 20, why: "" };
+
+/** `+ new  ~ changed  - ended(grace, why)` */
+function show(current: readonly DesiredPod[], offered: readonly OfferedPod[]): string {
+  const { added, changed, ended } = mergeSource(current, "file", offered, 50);
+  return [
+    ...added.map(({ uid }) => `+${uid}`),
+    ...changed.map(({ uid }) => `~${uid}`),
+    ...ended.map(({ uid, termination: end }) => `-${uid} (${end?.gracePeriodSeconds}s, ${end?.why})`),
+  ].join(" ");
+}
+
+const rows: readonly [name: string, current: readonly DesiredPod[], offered: readonly OfferedPod[], says: string][] = [
+  ["a pod that is new is added", [], [offer("1", "web")], "+1"],
+  ["a pod that is known is left alone", [wanted("1", "web")], [offer("1", "web")], ""],
+  ["a manifest that is gone ends its pod", [wanted("1", "web")], [], "-1 (20s, its manifest is gone)"],
+  [
+    "another content is another pod, and the old one ends",
+    [wanted("1", "web")],
+    [offer("2", "web")],
+    "+2 -1 (20s, its manifest has changed)",
+  ],
+  [
+    "a uid of its own makes it a change in place",
+    [wanted("1", "web")],
+    [offer("1", "web", { hostNetwork: true })],
+    "~1",
+  ],
+  [
+    "what is ending is not touched when it is asked for again",
+    [wanted("1", "web", { termination })],
+    [offer("1", "web")],
+    "",
+  ],
+  ["what is ending is not ended twice", [wanted("1", "web", { termination })], [], ""],
+  ["a pod of another source is not this one's to end", [wanted("1", "web", { source: http })], [], ""],
+  [
+    "a grace of nothing is one second",
+    [wanted("1", "web", { pod: pod("1", "web", { terminationGracePeriodSeconds: 0 }) })],
+    [],
+    "-1 (1s, its manifest is gone)",
+  ],
+];
+for (const [name, current, offered, says] of rows)
+  test(name, () => {
+    expect(show(current, offered)).toBe(says);
+  });
+
+test("a pod waits for the one of its name that was accepted before it, and only for that", () => {
+  const all = [wanted("1", "web"), wanted("2", "other"), wanted("3", "web"), wanted("4", "web")];
+  expect(all.map((each) => withPredecessor(each, all).waitsFor)).toEqual([
+    undefined,
+    undefined,
+    "1" as PodUid,
+    "3" as PodUid,
+  ]);
+});

@@ -1,0 +1,543 @@
+import { expect, test } from "bun:test";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { describe } from "./action.ts";
+import { containerHash } from "./container-hash.ts";
+import type { DesiredNow } from "./desired.ts";
+import { emptyMemory, type PodMemory } from "./memory.ts";
+import { nothingObserved, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import { type Decision, decideOrphan, decidePod } from "./pod.ts";
+
+const uid = "u" as PodUid;
+const now = 1_000_000_000;
+const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: ["192.0.2.1"] };
+const image = "busybox:1";
+const present = new Map([
+  [image, { present: true, ref: "sha256:1", user: { uid: undefined, username: "" } }],
+]) as ObservedPod["images"];
+const prepared: PodMemory = { ...emptyMemory, volumesPrepared: true };
+
+function pod(spec: Partial<PodSpec> = {}, containers: readonly Partial<Container>[] = [{ name: "a" }]): Pod {
+  return {
+    metadata: { uid, name: "web", namespace: "default" },
+    spec: {
+      containers: containers.map((container) => ({ name: "a", image, ...container })),
+      restartPolicy: "Always",
+      terminationGracePeriodSeconds: 30,
+      ...spec,
+    },
+  };
+}
+
+const desired = (wanted: Pod = pod(), more: Partial<DesiredNow> = {}): DesiredNow => ({
+  uid,
+  pod: wanted,
+  source: { kind: "file", path: "/m/web.yaml" },
+  acceptedAt: now - 60_000,
+  ...more,
+});
+const ending = (gracePeriodSeconds: number, requestedAt = now) => ({
+  termination: { requestedAt, gracePeriodSeconds, why: "its manifest is gone" },
+});
+
+const sandbox = (more: Partial<ObservedSandbox> = {}): ObservedSandbox => ({
+  id: "s0" as SandboxId,
+  attempt: 0,
+  createdAt: now - 50_000,
+  ready: true,
+  ips: ["10.0.0.2"],
+  hostNetwork: false,
+  ...more,
+});
+const oldSandbox = sandbox({ id: "old" as SandboxId, attempt: 0, ready: false });
+
+function container(
+  name: string,
+  attempt: number,
+  more: Partial<ObservedContainer> & { state: ObservedContainer["state"] },
+): ObservedContainer {
+  return {
+    id: `${name}${attempt}` as ContainerId,
+    name,
+    sandboxId: "s0" as SandboxId,
+    attempt,
+    createdAt: now - 40_000,
+    image,
+    imageRef: "sha256:1",
+    hash: containerHash({ name, image }),
+    crashes: attempt,
+    startedAt: now - 40_000,
+    finishedAt: now - 1_000,
+    exitCode: 1,
+    reason: "Error",
+    message: "",
+    ...more,
+  } as ObservedContainer;
+}
+const running = (name = "a", attempt = 0, more: object = {}) => container(name, attempt, { state: "running", ...more });
+const exited = (name = "a", attempt = 0, more: object = {}) => container(name, attempt, { state: "exited", ...more });
+const created = (name = "a", attempt = 0, more: object = {}) => container(name, attempt, { state: "created", ...more });
+const unknown = (name = "a", attempt = 0, more: object = {}) => container(name, attempt, { state: "unknown", ...more });
+
+const seen = (
+  sandboxes: readonly ObservedSandbox[],
+  containers: readonly ObservedContainer[] = [],
+  more: Partial<ObservedPod> = {},
+): ObservedPod => ({
+  ...nothingObserved(uid, "default", "web"),
+  images: present,
+  sandboxes,
+  containers,
+  hasFiles: true,
+  ...more,
+});
+const nothing = seen([], [], { hasFiles: false });
+
+/** A decision as a row of the table shows it: stage, phase and reason, then what to do, then when to look again. */
+function show({ stage, status, actions, lookAgainAt }: Decision): string {
+  const [first] = status.containerStatuses ?? [];
+  const state =
+    first?.state?.waiting?.reason ?? first?.state?.terminated?.reason ?? (first?.state?.running ? "running" : "-");
+  const doing = actions.length === 0 ? "nothing" : actions.map(describe).join("; ");
+  const again = lookAgainAt === undefined ? "" : `; again in ${(lookAgainAt - now) / 1000}s`;
+  return `${stage}, ${status.phase}, ${state}: ${doing}${again}`;
+}
+
+interface Row {
+  readonly name: string;
+  readonly desired?: DesiredNow;
+  readonly observed: ObservedPod;
+  readonly memory?: PodMemory;
+  readonly says: string;
+}
+
+const failure = (reason: string, at: number, count = 1) => ({ reason, message: "why", at, count });
+const failed = (subject: string, reason: string, at: number, count = 1): PodMemory => ({
+  ...prepared,
+  failures: new Map([[subject, failure(reason, at, count)]]),
+});
+const two = pod({}, [{ name: "a" }, { name: "b" }]);
+const never = pod({ restartPolicy: "Never" });
+const absent = new Map([[image, { present: false }]]) as ObservedPod["images"];
+
+const rows: readonly Row[] = [
+  {
+    name: "a new pod first gets its volumes",
+    observed: nothing,
+    memory: emptyMemory,
+    says: "syncing, Pending, ContainerCreating: prepare volumes",
+  },
+  {
+    name: "then its sandbox",
+    observed: seen([]),
+    memory: prepared,
+    says: "syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none",
+  },
+  {
+    name: "its image is fetched beside that",
+    observed: seen([], [], { images: absent }),
+    memory: prepared,
+    says: `syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none; pull image ${image}: it is not on this node`,
+  },
+  {
+    name: "one image for two containers is one pull",
+    desired: desired(two),
+    observed: seen([sandbox()], [], { images: absent }),
+    memory: prepared,
+    says: `syncing, Pending, ContainerCreating: pull image ${image}: it is not on this node`,
+  },
+  {
+    name: "then its first container is created",
+    desired: desired(two),
+    observed: seen([sandbox()]),
+    memory: prepared,
+    says: "syncing, Pending, ContainerCreating: create container a (attempt 0): it has not run yet",
+  },
+  {
+    name: "a created container is started before the next is created",
+    desired: desired(two),
+    observed: seen([sandbox()], [created()]),
+    memory: prepared,
+    says: "syncing, Pending, ContainerCreating: start container a (attempt 0)",
+  },
+  {
+    name: "then comes the second one",
+    desired: desired(two),
+    observed: seen([sandbox()], [running()]),
+    memory: prepared,
+    says: "syncing, Pending, running: create container b (attempt 0): it has not run yet",
+  },
+  {
+    name: "all is well: nothing to do, nothing to wait for",
+    observed: seen([sandbox()], [running()]),
+    says: "syncing, Running, running: nothing",
+  },
+  {
+    name: "a new agent that finds all well does nothing either",
+    observed: seen([sandbox()], [running("a", 3)]),
+    memory: emptyMemory,
+    says: "syncing, Running, running: nothing",
+  },
+  {
+    name: "a first crash restarts at once",
+    observed: seen([sandbox()], [exited()]),
+    memory: prepared,
+    says: "syncing, Running, Error: create container a (attempt 1): it exited with code 1",
+  },
+  {
+    name: "a second crash waits ten seconds from its end",
+    observed: seen([sandbox()], [exited("a", 1)]),
+    memory: prepared,
+    says: "syncing, Running, CrashLoopBackOff: nothing; again in 9s",
+  },
+  {
+    name: "a sixth crash waits 160 seconds",
+    observed: seen([sandbox()], [exited("a", 5)]),
+    memory: prepared,
+    says: "syncing, Running, CrashLoopBackOff: nothing; again in 159s",
+  },
+  {
+    name: "no crash waits longer than the maximum",
+    observed: seen([sandbox()], [exited("a", 50)]),
+    memory: prepared,
+    says: "syncing, Running, CrashLoopBackOff: nothing; again in 299s",
+  },
+  {
+    name: "ten minutes of life forgive",
+    observed: seen([sandbox()], [exited("a", 5, { createdAt: now - 700_000 })]),
+    memory: prepared,
+    says: "syncing, Running, Error: create container a (attempt 6): it exited with code 1",
+  },
+  {
+    name: "an exit in the future is a clock set back, and is not waited for",
+    observed: seen([sandbox()], [exited("a", 3, { finishedAt: now + 99_000 })]),
+    memory: prepared,
+    says: "syncing, Running, CrashLoopBackOff: create container a (attempt 4): it exited with code 1",
+  },
+  {
+    name: "OnFailure leaves what has succeeded",
+    desired: desired(pod({ restartPolicy: "OnFailure" }, [{ name: "a" }, { name: "b" }])),
+    observed: seen([sandbox()], [exited("a", 0, { exitCode: 0, reason: "Completed" }), running("b")]),
+    memory: prepared,
+    says: "syncing, Running, Completed: nothing",
+  },
+  {
+    name: "Never means never; the sandbox is given back",
+    desired: desired(never),
+    observed: seen([sandbox()], [exited()]),
+    memory: prepared,
+    says: "terminating, Failed, Error: stop sandbox: all its containers are done",
+  },
+  {
+    name: "done, and kept for its logs",
+    desired: desired(never),
+    observed: seen([sandbox({ ready: false })], [exited("a", 0, { exitCode: 0, reason: "Completed" })]),
+    memory: { ...prepared, stoppedSandboxes: new Set(["s0"]) },
+    says: "terminated, Succeeded, Completed: nothing",
+  },
+  {
+    name: "a container whose image was changed is stopped",
+    observed: seen([sandbox()], [running("a", 0, { hash: "other" })]),
+    memory: prepared,
+    says: "syncing, Running, running: stop container a within 30s: container a definition changed",
+  },
+  {
+    name: "a container of another kubelet without our hash is left as it is",
+    observed: seen([sandbox()], [running("a", 0, { hash: undefined })]),
+    memory: prepared,
+    says: "syncing, Running, running: nothing",
+  },
+  {
+    name: "a container of unknown state is stopped first",
+    observed: seen([sandbox()], [unknown()]),
+    memory: prepared,
+    says: "syncing, Running, ContainerStatusUnknown: stop container a within 30s: its state is unknown",
+  },
+  {
+    name: "a lost container counts as ended",
+    observed: seen([sandbox()], [], { loggedAttempts: new Map([["a", 4]]) }),
+    memory: prepared,
+    says: "syncing, Running, ContainerStatusUnknown: create container a (attempt 5): it exited with code 137",
+  },
+  {
+    name: "and with Never its work is not done twice",
+    desired: desired(never),
+    observed: seen([sandbox()], [], { loggedAttempts: new Map([["a", 0]]) }),
+    memory: prepared,
+    says: "terminating, Failed, ContainerStatusUnknown: stop sandbox: all its containers are done",
+  },
+  {
+    name: "a dead sandbox: first its containers are stopped",
+    observed: seen([sandbox({ ready: false })], [running()]),
+    memory: prepared,
+    says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
+  },
+  {
+    name: "then it gives back its network",
+    observed: seen([sandbox({ ready: false })], [exited()]),
+    memory: prepared,
+    says: "syncing, Running, Error: stop sandbox: the last one is not ready",
+  },
+  {
+    name: "then a new one is made",
+    observed: seen([sandbox({ ready: false })], [exited()]),
+    memory: { ...prepared, stoppedSandboxes: new Set(["s0"]) },
+    says: "syncing, Running, Error: run sandbox (attempt 1): the last one is not ready",
+  },
+  {
+    name: "two ready sandboxes are one too many",
+    observed: seen([sandbox({ id: "s1" as SandboxId, attempt: 1 }), sandbox()], []),
+    memory: prepared,
+    says: "syncing, Pending, ContainerCreating: stop sandbox: the pod has more than one; stop sandbox: the pod has more than one",
+  },
+  {
+    name: "a sandbox without an address is replaced",
+    observed: seen([sandbox({ ips: [] })]),
+    memory: prepared,
+    says: "syncing, Pending, ContainerCreating: stop sandbox: the last one has no address",
+  },
+  {
+    name: "on the host's network it needs none",
+    desired: desired(pod({ hostNetwork: true })),
+    observed: seen([sandbox({ ips: [], hostNetwork: true })], [running()]),
+    says: "syncing, Running, running: nothing",
+  },
+  {
+    name: "a sandbox of the wrong network is replaced",
+    desired: desired(pod({ hostNetwork: true })),
+    observed: seen([sandbox()]),
+    memory: prepared,
+    says: "syncing, Pending, ContainerCreating: stop sandbox: the last one has the wrong network namespace",
+  },
+  {
+    name: "an old sandbox that holds nothing is removed",
+    observed: seen([sandbox({ attempt: 1 }), oldSandbox], [running()]),
+    memory: prepared,
+    says: "syncing, Running, running: remove sandbox: a newer one has taken its place",
+  },
+  {
+    name: "of dead instances the newest is kept",
+    observed: seen([sandbox()], [running("a", 2), exited("a", 1), exited("a", 0)]),
+    memory: prepared,
+    says: "syncing, Running, running: remove container a: a newer instance has ended too",
+  },
+  {
+    name: "a container that the spec does not name is stopped",
+    observed: seen([sandbox()], [running(), running("x")]),
+    memory: prepared,
+    says: "syncing, Running, running: stop container x within 30s: the pod has no such container",
+  },
+  {
+    name: "and removed when it has ended",
+    observed: seen([sandbox()], [running(), exited("x")]),
+    memory: prepared,
+    says: "syncing, Running, running: remove container x: the pod has no such container",
+  },
+  {
+    name: "a failed sandbox is tried again a second later",
+    observed: seen([]),
+    memory: failed("sandbox", "CreatePodSandboxError", now),
+    says: "syncing, Pending, ContainerCreating: nothing; again in 1s",
+  },
+  {
+    name: "and after more failures at most fifteen",
+    observed: seen([]),
+    memory: failed("sandbox", "CreatePodSandboxError", now, 20),
+    says: "syncing, Pending, ContainerCreating: nothing; again in 15s",
+  },
+  {
+    name: "a failed creation names its reason",
+    observed: seen([sandbox()]),
+    memory: failed("container a", "CreateContainerError", now),
+    says: "syncing, Pending, CreateContainerError: nothing; again in 1s",
+  },
+  {
+    name: "a failed pull is an error at first",
+    observed: seen([sandbox()], [], { images: absent }),
+    memory: failed(`image ${image}`, "ErrImagePull", now),
+    says: "syncing, Pending, ErrImagePull: nothing; again in 5s",
+  },
+  {
+    name: "then a back-off",
+    observed: seen([sandbox()], [], { images: absent }),
+    memory: failed(`image ${image}`, "ErrImagePull", now - 6_000),
+    says: "syncing, Pending, ImagePullBackOff: nothing; again in 4s",
+  },
+  {
+    name: "and is tried again after ten seconds",
+    observed: seen([sandbox()], [], { images: absent }),
+    memory: failed(`image ${image}`, "ErrImagePull", now - 10_000),
+    says: `syncing, Pending, ImagePullBackOff: pull image ${image}: it is not on this node`,
+  },
+  {
+    name: "a pull under way is waited for without a timer",
+    observed: seen([sandbox()], [], { images: absent }),
+    memory: { ...prepared, pulls: new Map([[image, { state: "pulling", since: now }]]) },
+    says: "syncing, Pending, ContainerCreating: nothing",
+  },
+  {
+    name: "Always pulls although the image is there",
+    desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Always" }])),
+    observed: seen([sandbox()]),
+    memory: prepared,
+    says: `syncing, Pending, ContainerCreating: pull image ${image}: its pull policy is Always`,
+  },
+  {
+    name: "a pull is good for one instance",
+    desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Always" }])),
+    observed: seen([sandbox()], [exited()]),
+    memory: { ...prepared, pulls: new Map([[image, { state: "pulled", ref: "sha256:1", at: now - 30_000 }]]) },
+    says: `syncing, Running, Error: pull image ${image}: its pull policy is Always`,
+  },
+  {
+    name: "Never does not pull",
+    desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Never" }])),
+    observed: seen([sandbox()], [], { images: absent }),
+    memory: prepared,
+    says: "syncing, Pending, ErrImageNeverPull: nothing",
+  },
+  {
+    name: "an image that cannot have that name is not asked for",
+    desired: desired(pod({}, [{ name: "a", image: "Not An Image" }])),
+    observed: seen([sandbox()]),
+    memory: prepared,
+    says: "syncing, Pending, InvalidImageName: nothing",
+  },
+  {
+    name: "volumes that fail keep the sandbox waiting",
+    observed: nothing,
+    memory: { ...emptyMemory, failures: new Map([["volumes", failure("FailedMount", now)]]) },
+    says: "syncing, Pending, ContainerCreating: nothing; again in 1s",
+  },
+  {
+    name: "a deadline is a time to look again",
+    desired: desired(pod({ activeDeadlineSeconds: 100 })),
+    observed: seen([sandbox()], [running()]),
+    says: "syncing, Running, running: nothing; again in 40s",
+  },
+  {
+    name: "and then an end",
+    desired: desired(pod({ activeDeadlineSeconds: 60 })),
+    observed: seen([sandbox()], [running()]),
+    says: "terminating, Running, running: stop container a within 30s: Pod was active on the node longer than the specified deadline",
+  },
+  {
+    name: "a pod that waits for its predecessor does nothing",
+    desired: desired(pod(), { waitsFor: "before" as PodUid }),
+    observed: nothing,
+    says: "syncing, Pending, ContainerCreating: nothing",
+  },
+  {
+    name: "an ending stops all containers at once",
+    desired: desired(two, ending(30)),
+    observed: seen([sandbox()], [running(), running("b")]),
+    says: "terminating, Running, running: stop container a within 30s: its manifest is gone; stop container b within 30s: its manifest is gone",
+  },
+  {
+    name: "what was used of the grace is not granted again",
+    desired: desired(pod(), ending(30, now - 12_500)),
+    observed: seen([sandbox()], [running()]),
+    says: "terminating, Running, running: stop container a within 18s: its manifest is gone",
+  },
+  {
+    name: "but two seconds always are",
+    desired: desired(pod(), ending(30, now - 99_000)),
+    observed: seen([sandbox()], [running()]),
+    says: "terminating, Running, running: stop container a within 2s: its manifest is gone",
+  },
+  {
+    name: "then the sandbox is stopped",
+    desired: desired(pod(), ending(30)),
+    observed: seen([sandbox()], [exited()]),
+    says: "terminating, Failed, Error: stop sandbox: its manifest is gone",
+  },
+  {
+    name: "then removed, with what is in it",
+    desired: desired(pod(), ending(30)),
+    observed: seen([sandbox({ ready: false })], [exited()]),
+    says: "terminating, Failed, Error: remove sandbox: its manifest is gone",
+  },
+  {
+    name: "a container whose sandbox is gone is removed by itself",
+    desired: desired(pod(), ending(30)),
+    observed: seen([], [exited()]),
+    says: "terminating, Failed, Error: remove container a: its manifest is gone",
+  },
+  {
+    name: "then the files",
+    desired: desired(pod(), ending(30)),
+    observed: seen([]),
+    says: "terminating, Failed, ContainerStatusUnknown: remove the pod's files: its manifest is gone",
+  },
+  {
+    name: "then nothing is left",
+    desired: desired(pod(), ending(30)),
+    observed: nothing,
+    says: "finished, Failed, ContainerStatusUnknown: nothing",
+  },
+  {
+    name: "a stop that failed is tried again, not at once",
+    desired: desired(pod(), ending(30)),
+    observed: seen([sandbox()], [running()]),
+    memory: failed("end of container a0", "KillContainerError", now),
+    says: "terminating, Running, running: nothing; again in 1s",
+  },
+];
+
+for (const row of rows)
+  test(row.name, () => {
+    expect(show(decidePod(row.desired ?? desired(), row.observed, row.memory ?? prepared, settings, now))).toBe(
+      row.says,
+    );
+  });
+
+test("the same arguments give the same decision, and are not changed", () => {
+  for (const { desired: wanted = desired(), observed, memory = prepared } of rows) {
+    const before = structuredClone({ wanted, observed, memory });
+    const first = decidePod(wanted, observed, memory, settings, now);
+    expect(decidePod(wanted, observed, memory, settings, now)).toEqual(first);
+    expect({ wanted, observed, memory }).toEqual(before);
+  }
+});
+
+test("a decision's memory decides the same again: nothing is said twice in different words", () => {
+  for (const { desired: wanted = desired(), observed, memory = prepared } of rows) {
+    const first = decidePod(wanted, observed, memory, settings, now);
+    const second = decidePod(wanted, observed, first.memory, settings, now);
+    expect(show(second)).toBe(show(first));
+    expect(second.status).toEqual(first.status);
+  }
+});
+
+test("pods that nobody asks for get one second, which the runtime makes two", () => {
+  const decision = decideOrphan(seen([sandbox()], [running()]), emptyMemory, now, now);
+  expect(decision.actions.map(describe)).toEqual(["stop container a within 2s: no source asks for this pod"]);
+  expect(decideOrphan(nothing, emptyMemory, now, now).stage).toBe("finished");
+});
+
+test("an unsupported pod is rejected in Kubernetes' words, with everything it asked for", () => {
+  const wanted = pod({ hostUsers: false }, [
+    {
+      name: "a",
+      livenessProbe: { tcpSocket: { port: 1 } },
+      volumeMounts: [{ name: "v", mountPath: "/v", subPath: "x" }],
+    },
+  ]);
+  const { status, actions, stage } = decidePod(desired(wanted), nothing, emptyMemory, settings, now);
+  expect({
+    stage,
+    actions,
+    phase: status.phase,
+    reason: status.reason,
+    message: status.message,
+    containers: status.containerStatuses,
+  }).toEqual({
+    stage: "terminated",
+    actions: [],
+    phase: "Failed",
+    reason: "PodFeatureUnsupported",
+    message:
+      "Pod was rejected: Pod requires node features that are not available: hostUsers: false, livenessProbe, volumeMounts.subPath",
+    containers: undefined,
+  });
+});

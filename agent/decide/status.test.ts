@@ -1,0 +1,263 @@
+import { expect, test } from "bun:test";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { DesiredNow } from "./desired.ts";
+import { emptyMemory, type PodMemory } from "./memory.ts";
+import { nothingObserved, type ObservedPod } from "./observed.ts";
+import { decidePod } from "./pod.ts";
+
+const uid = "u" as PodUid;
+const at = (time: string) => Date.parse(`2026-01-01T${time}Z`);
+const settings = {
+  maxContainerRestartPeriodMs: 300_000,
+  runtimeName: "containerd",
+  hostIPs: ["192.0.2.1", "2001:db8::1"],
+};
+
+const pod: Pod = {
+  metadata: { uid, name: "web", namespace: "default" },
+  spec: {
+    restartPolicy: "Always",
+    containers: [
+      {
+        name: "b",
+        image: "busybox:1",
+        resources: { requests: { cpu: "100m", memory: "64Mi" }, limits: { memory: "64Mi" } },
+        volumeMounts: [{ name: "v", mountPath: "/v", readOnly: true }],
+      },
+      { name: "a", image: "busybox:1" },
+    ],
+    volumes: [{ name: "v", emptyDir: {} }],
+  },
+};
+const desired: DesiredNow = { uid, pod, source: { kind: "file", path: "/m" }, acceptedAt: at("10:00:00") };
+const identity = (name: string, attempt: number) => ({
+  id: `${name}${attempt}` as ContainerId,
+  name,
+  sandboxId: "s" as SandboxId,
+  attempt,
+  createdAt: at("10:00:03"),
+  image: "docker.io/library/busybox:1",
+  imageRef: "sha256:1",
+  hash: undefined,
+  crashes: attempt,
+});
+const observed: ObservedPod = {
+  ...nothingObserved(uid, "default", "web"),
+  hasFiles: true,
+  sandboxes: [
+    {
+      id: "s" as SandboxId,
+      attempt: 0,
+      createdAt: at("10:00:02"),
+      ready: true,
+      ips: ["10.0.0.2", "fd00::2"],
+      hostNetwork: false,
+    },
+  ],
+  containers: [
+    { ...identity("a", 1), state: "running", startedAt: at("10:05:00") },
+    { ...identity("b", 0), state: "running", startedAt: at("10:00:04") },
+    {
+      ...identity("a", 0),
+      state: "exited",
+      startedAt: at("10:00:04"),
+      finishedAt: at("10:04:59"),
+      exitCode: 137,
+      reason: "OOMKilled",
+      message: "",
+    },
+  ],
+};
+const decide = (seen: ObservedPod, memory: PodMemory, now: number) => decidePod(desired, seen, memory, settings, now);
+const conditions = (status: PodStatus) =>
+  (status.conditions ?? []).map(
+    ({ type, status: value, reason, message, lastTransitionTime }) =>
+      `${type} ${value} since ${lastTransitionTime?.slice(11, 19)}${reason === undefined ? "" : ` ${reason}`}${message === undefined ? "" : `: ${message}`}`,
+  );
+
+test("a status says everything that the node knows of a pod", () => {
+  const { status } = decide(observed, emptyMemory, at("11:00:00"));
+  expect(status).toMatchInlineSnapshot(`
+    {
+      "conditions": [
+        {
+          "lastTransitionTime": "2026-01-01T10:00:02Z",
+          "status": "True",
+          "type": "PodReadyToStartContainers",
+        },
+        {
+          "lastTransitionTime": "2026-01-01T10:00:00Z",
+          "status": "True",
+          "type": "Initialized",
+        },
+        {
+          "lastTransitionTime": "2026-01-01T10:05:00Z",
+          "status": "True",
+          "type": "Ready",
+        },
+        {
+          "lastTransitionTime": "2026-01-01T10:05:00Z",
+          "status": "True",
+          "type": "ContainersReady",
+        },
+        {
+          "lastTransitionTime": "2026-01-01T10:00:00Z",
+          "status": "True",
+          "type": "PodScheduled",
+        },
+      ],
+      "containerStatuses": [
+        {
+          "containerID": "containerd://a1",
+          "image": "docker.io/library/busybox:1",
+          "imageID": "sha256:1",
+          "lastState": {
+            "terminated": {
+              "containerID": "containerd://a0",
+              "exitCode": 137,
+              "finishedAt": "2026-01-01T10:04:59Z",
+              "reason": "OOMKilled",
+              "startedAt": "2026-01-01T10:00:04Z",
+            },
+          },
+          "name": "a",
+          "ready": true,
+          "restartCount": 1,
+          "started": true,
+          "state": {
+            "running": {
+              "startedAt": "2026-01-01T10:05:00Z",
+            },
+          },
+        },
+        {
+          "allocatedResources": {
+            "cpu": "100m",
+            "memory": "64Mi",
+          },
+          "containerID": "containerd://b0",
+          "image": "docker.io/library/busybox:1",
+          "imageID": "sha256:1",
+          "name": "b",
+          "ready": true,
+          "resources": {
+            "limits": {
+              "memory": "64Mi",
+            },
+            "requests": {
+              "cpu": "100m",
+              "memory": "64Mi",
+            },
+          },
+          "restartCount": 0,
+          "started": true,
+          "state": {
+            "running": {
+              "startedAt": "2026-01-01T10:00:04Z",
+            },
+          },
+          "volumeMounts": [
+            {
+              "mountPath": "/v",
+              "name": "v",
+              "readOnly": true,
+              "recursiveReadOnly": "Disabled",
+            },
+          ],
+        },
+      ],
+      "hostIP": "192.0.2.1",
+      "hostIPs": [
+        {
+          "ip": "192.0.2.1",
+        },
+        {
+          "ip": "2001:db8::1",
+        },
+      ],
+      "phase": "Running",
+      "podIP": "10.0.0.2",
+      "podIPs": [
+        {
+          "ip": "10.0.0.2",
+        },
+        {
+          "ip": "fd00::2",
+        },
+      ],
+      "qosClass": "Burstable",
+      "startTime": "2026-01-01T10:00:00Z",
+    }
+  `);
+});
+
+test("a new agent tells since when the pod has been ready from what it sees", () => {
+  expect(conditions(decide(observed, emptyMemory, at("11:00:00")).status)).toMatchInlineSnapshot(`
+    [
+      "PodReadyToStartContainers True since 10:00:02",
+      "Initialized True since 10:00:00",
+      "Ready True since 10:05:00",
+      "ContainersReady True since 10:05:00",
+      "PodScheduled True since 10:00:00",
+    ]
+  `);
+});
+
+test("conditions keep the time of their last change, and change it when they change", () => {
+  const first = decide(observed, emptyMemory, at("11:00:00"));
+  const down: ObservedPod = { ...observed, containers: observed.containers.filter(({ id }) => id !== "a1") };
+  const second = decide(down, first.memory, at("11:10:00"));
+  const third = decide(observed, second.memory, at("11:20:00"));
+  expect(conditions(second.status)).toMatchInlineSnapshot(`
+    [
+      "PodReadyToStartContainers True since 10:00:02",
+      "Initialized True since 10:00:00",
+      "Ready False since 11:10:00 ContainersNotReady: containers with unready status: [a]",
+      "ContainersReady False since 11:10:00 ContainersNotReady: containers with unready status: [a]",
+      "PodScheduled True since 10:00:00",
+    ]
+  `);
+  expect(conditions(third.status)).toMatchInlineSnapshot(`
+    [
+      "PodReadyToStartContainers True since 10:00:02",
+      "Initialized True since 10:00:00",
+      "Ready True since 11:20:00",
+      "ContainersReady True since 11:20:00",
+      "PodScheduled True since 10:00:00",
+    ]
+  `);
+});
+
+test("the last word on a pod that ends stays, whatever is removed of it", () => {
+  const termination = { requestedAt: at("11:00:00"), gracePeriodSeconds: 30, why: "its manifest is gone" };
+  const ending = { ...desired, termination };
+  const ended: ObservedPod = {
+    ...observed,
+    containers: [
+      {
+        ...identity("a", 1),
+        state: "exited",
+        startedAt: 1,
+        finishedAt: 2,
+        exitCode: 0,
+        reason: "Completed",
+        message: "",
+      },
+      {
+        ...identity("b", 0),
+        state: "exited",
+        startedAt: 1,
+        finishedAt: 2,
+        exitCode: 0,
+        reason: "Completed",
+        message: "",
+      },
+    ],
+  };
+  const first = decidePod(ending, ended, emptyMemory, settings, at("11:00:01"));
+  const second = decidePod(ending, nothingObserved(uid, "default", "web"), first.memory, settings, at("11:00:02"));
+  expect(first.status.phase).toBe("Succeeded");
+  expect(second.stage).toBe("finished");
+  expect(second.status).toEqual(first.status);
+});

@@ -20,13 +20,17 @@ export async function check(
   return [...outcomes, await run(testSuite("unit and scenario tests", quick))];
 }
 
-/** Says how a suite ended, and all that it printed if it failed. Returns it. */
+/**
+ * Says how a suite ended, and all that it printed if it failed. A test that skips itself prints `skipped: ` and why on a
+ * line of its own, which is shown too. Returns the outcome.
+ */
 export async function announce(outcome: Outcome, say: (line: string) => void): Promise<Outcome> {
   say(outcomeLine(outcome));
+  const lines = (await readFile(outcome.log, "utf8").catch(() => "")).trimEnd().split("\n");
   for (const title of outcome.skipped) say(`  skipped: ${title}`);
+  for (const reason of lines.filter((line) => line.startsWith("skipped: "))) say(`  ${reason}`);
   if (outcome.failed.length > 0) {
     for (const title of outcome.failed.slice(0, 50)) say(`  failed: ${title}`);
-    const lines = (await readFile(outcome.log, "utf8").catch(() => "")).trimEnd().split("\n");
     say([...lines.slice(0, 300), ...(lines.length > 300 ? ["…"] : []), `(all of it: ${outcome.log})`].join("\n"));
   }
   return outcome;

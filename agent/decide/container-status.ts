@@ -9,7 +9,7 @@ import { formatTime } from "../../proto/kubernetes/time.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { isConcluded } from "./lost.ts";
 import { type Failure, pullNewsUntil } from "./memory.ts";
-import { type ExitedContainer, newestOf, type ObservedContainer, type ObservedPod } from "./observed.ts";
+import { type ExitedContainer, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import type { StatusScene } from "./status-scene.ts";
 

@@ -44,7 +44,7 @@ function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
   const keyed = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path);
   if (keyed !== null) {
     const [, which, key = ""] = keyed;
-    return (which === "labels" ? pod.metadata.labels : pod.metadata.annotations)?.[key] ?? "";
+    return ownValue(which === "labels" ? pod.metadata.labels : pod.metadata.annotations, key) ?? "";
   }
   const ips = pod.spec.hostNetwork === true ? facts.hostIPs : podIPs;
   const fields: Readonly<Record<string, string | undefined>> = {
@@ -58,7 +58,7 @@ function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
     "status.podIP": ips[0] ?? "",
     "status.podIPs": ips.join(","),
   };
-  const value = fields[path];
+  const value = ownValue(fields, path);
   if (value === undefined) throw configError(`unsupported fieldPath: ${path}`);
   return value;
 }
@@ -74,12 +74,20 @@ function resourceValue(
     cpu: String(facts.cpuCount),
     memory: String(facts.memoryCapacityBytes),
   };
-  const amount = kind === "limits" ? (resources?.limits?.[name] ?? all[name]) : resources?.requests?.[name];
+  const amount =
+    kind === "limits"
+      ? (ownValue(resources?.limits, name) ?? ownValue(all, name))
+      : ownValue(resources?.requests, name);
   if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource: ${resource}`);
   // A divisor of 0 is what an unset one looks like after a round through the API.
   const unit = toScaled(parseQuantity(divisor === "0" ? "1" : divisor), -9);
   const nanos = toScaled(parseQuantity(amount ?? "0"), -9);
   return String((nanos + unit - 1n) / unit);
+}
+
+/** The value of a key from outside, which may be `constructor`: what every object inherits is not meant. */
+function ownValue<T>(record: Readonly<Record<string, T>> | undefined, key: string): T | undefined {
+  return record !== undefined && Object.hasOwn(record, key) ? record[key] : undefined;
 }
 
 function configError(message: string): TranslateError {

@@ -36,9 +36,11 @@ export function podLabels({ metadata: { name = "", namespace = "default", uid = 
   return { [podNameLabel]: name, [podNamespaceLabel]: namespace, [podUidLabel]: uid };
 }
 
-/** `spec.hostname`, or the pod's name as far as it can be one. */
+/** `spec.hostnameOverride`, else `spec.hostname`, else the pod's name as far as it can be one. */
 function hostnameOf({ metadata, spec }: Pod): string {
-  return spec.hostname ?? (metadata.name ?? "").slice(0, LONGEST_HOSTNAME).replace(/[-.]+$/, "");
+  const ofName = () => (metadata.name ?? "").slice(0, LONGEST_HOSTNAME).replace(/[-.]+$/, "");
+  // An empty hostname is none, as everywhere in the API; handed on, it would become the node's own.
+  return spec.hostnameOverride ?? (spec.hostname || ofName());
 }
 
 function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {

@@ -94,8 +94,9 @@ function namespacesOf({ spec }: Pod): NamespaceOption {
 
 function userAndGroups(user: number | undefined, group: number | undefined, pod: Pod, image?: ImageUser) {
   const { supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
-  const uid = user ?? image?.uid;
   const byName = user === undefined && image?.uid === undefined ? image?.username : undefined;
+  // An image that names nobody runs as root, and that is said: runtimes refuse a group without a user.
+  const uid = user ?? image?.uid ?? (byName === "" ? 0 : undefined);
   return {
     ...(uid === undefined ? {} : { runAsUser: { value: BigInt(uid) } }),
     ...(byName === undefined || byName === "" ? {} : { runAsUsername: byName }),

@@ -1,0 +1,144 @@
+import { expect, test } from "bun:test";
+import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { nodeFacts } from "../../test/fakes/node-facts.ts";
+import { dnsOf, parseResolvConf } from "./dns.ts";
+import type { NodeFacts, ResolvConf } from "./node-facts.ts";
+
+function dns(spec: Partial<PodSpec>, facts: Partial<NodeFacts> = {}): ResolvConf {
+  const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [], ...spec } };
+  return dnsOf(pod, { ...nodeFacts, ...facts });
+}
+
+const host = nodeFacts.hostResolvConf;
+const cluster: ResolvConf = {
+  nameservers: ["192.0.2.10"],
+  searches: ["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.com"],
+  options: ["ndots:5"],
+};
+const nothing: ResolvConf = { nameservers: [], searches: [], options: [] };
+
+const policies: readonly [sentence: string, spec: Partial<PodSpec>, facts: Partial<NodeFacts>, result: ResolvConf][] = [
+  ["no policy is ClusterFirst", {}, {}, cluster],
+  [
+    "ClusterFirst asks the cluster, with the host's searches behind its own",
+    { dnsPolicy: "ClusterFirst" },
+    {},
+    cluster,
+  ],
+  ["ClusterFirst on the host's network is the host's", { dnsPolicy: "ClusterFirst", hostNetwork: true }, {}, host],
+  [
+    "ClusterFirstWithHostNet is the cluster's",
+    { dnsPolicy: "ClusterFirstWithHostNet", hostNetwork: true },
+    {},
+    cluster,
+  ],
+  ["ClusterFirst without a cluster DNS is the host's", {}, { clusterDNS: [] }, host],
+  ["Default is the host's", { dnsPolicy: "Default" }, {}, host],
+  ["None is nothing", { dnsPolicy: "None" }, {}, nothing],
+  [
+    "without a cluster domain there are only the host's searches",
+    {},
+    { clusterDomain: "" },
+    { ...cluster, searches: ["example.com"] },
+  ],
+];
+for (const [sentence, spec, facts, result] of policies)
+  test(sentence, () => {
+    expect(dns(spec, facts)).toEqual(result);
+  });
+
+test("a pod without a namespace searches that of default", () => {
+  const pod: Pod = { metadata: { name: "web" }, spec: { containers: [] } };
+  expect(dnsOf(pod, nodeFacts).searches[0]).toBe("default.svc.cluster.local");
+});
+
+test("dnsConfig is all there is under the policy None", () => {
+  const dnsConfig = {
+    nameservers: ["198.51.100.1"],
+    searches: ["a.test"],
+    options: [{ name: "timeout", value: "1" }, { name: "edns0" }],
+  };
+  expect(dns({ dnsPolicy: "None", dnsConfig })).toEqual({
+    nameservers: ["198.51.100.1"],
+    searches: ["a.test"],
+    options: ["timeout:1", "edns0"],
+  });
+});
+
+test("dnsConfig comes behind the policy's, each entry once, and its options win", () => {
+  const dnsConfig = {
+    nameservers: ["192.0.2.10", "198.51.100.1"],
+    searches: ["example.com", "a.test"],
+    options: [{ name: "ndots", value: "2" }, { name: "rotate" }],
+  };
+  expect(dns({ dnsConfig })).toEqual({
+    nameservers: ["192.0.2.10", "198.51.100.1"],
+    searches: [...cluster.searches, "a.test"],
+    options: ["ndots:2", "rotate"],
+  });
+});
+
+const many = (count: number, make: (index: number) => string) =>
+  Array.from({ length: count }, (_, index) => make(index));
+
+test("of more than three nameservers the first three count", () => {
+  const nameservers = many(5, (index) => `198.51.100.${index}`);
+  expect(dns({ dnsConfig: { nameservers } }).nameservers).toEqual(["192.0.2.10", "198.51.100.0", "198.51.100.1"]);
+});
+
+test("of more than 32 searches the first 32 count", () => {
+  const searches = many(40, (index) => `s${index}.test`);
+  expect(dns({ dnsPolicy: "None", dnsConfig: { searches } }).searches).toEqual(searches.slice(0, 32));
+});
+
+test("searches end where they would be longer than 2048 characters, spaces counted", () => {
+  // Each is 127 characters: 16 of them and 15 spaces are 2047, and one more word of any length is too much.
+  const searches = many(16, (index) => `${String(index).padStart(2, "0")}${"x".repeat(125)}`);
+  const found = dns({ dnsPolicy: "None", dnsConfig: { searches: [...searches, "y"] } }).searches;
+  expect(found).toEqual(searches);
+  expect(found.join(" ")).toHaveLength(2047);
+});
+
+test("searches of exactly 2048 characters are all kept, and behind one that is too long there is none", () => {
+  const searches = many(16, (index) => `${String(index).padStart(2, "0")}${"x".repeat(125 + (index === 0 ? 1 : 0))}`);
+  const dnsConfig = { searches: [...searches, "z".repeat(9), "y"] };
+  const found = dns({ dnsPolicy: "None", dnsConfig }).searches;
+  expect(found.join(" ")).toHaveLength(2048);
+  expect(found).toEqual(searches);
+});
+
+const files: readonly [sentence: string, text: string, result: ResolvConf][] = [
+  ["an empty file says nothing", "", nothing],
+  [
+    "nameservers add up, in their order",
+    "nameserver 192.0.2.1\nnameserver 192.0.2.2\n",
+    { ...nothing, nameservers: ["192.0.2.1", "192.0.2.2"] },
+  ],
+  [
+    "of two search lines the last counts",
+    "search a.test b.test\nsearch c.test d.test\n",
+    { ...nothing, searches: ["c.test", "d.test"] },
+  ],
+  [
+    "of two options lines the last counts",
+    "options rotate\noptions ndots:2 edns0\n",
+    { ...nothing, options: ["ndots:2", "edns0"] },
+  ],
+  [
+    "comments of both kinds, tabs and spaces are passed over",
+    "# one\n; two\n  nameserver\t192.0.2.1 # three\noptions rotate ; four\n",
+    { nameservers: ["192.0.2.1"], searches: [], options: ["rotate"] },
+  ],
+  ["a search loses its last dot, the root keeps it", "search a.test. .\n", { ...nothing, searches: ["a.test", "."] }],
+  ["a nameserver without an address is none", "nameserver\n", nothing],
+  ["words that are not known are passed over", "domain a.test\nsortlist 192.0.2.0\n", nothing],
+  [
+    "lines may end as on Windows",
+    "nameserver 192.0.2.1\r\nsearch a.test\r\n",
+    { ...nothing, nameservers: ["192.0.2.1"], searches: ["a.test"] },
+  ],
+];
+for (const [sentence, text, result] of files)
+  test(`resolv.conf: ${sentence}`, () => {
+    expect(parseResolvConf(text)).toEqual(result);
+  });

@@ -1,0 +1,148 @@
+import { expect, test } from "bun:test";
+import type { Container, EnvVar, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { nodeFacts } from "../../test/fakes/node-facts.ts";
+import { type EnvScene, environmentOf, expand } from "./env.ts";
+import { TranslateError } from "./translate-error.ts";
+
+const container: Container = {
+  name: "a",
+  resources: { requests: { cpu: "250m", memory: "100Mi" }, limits: { memory: "1Gi", "ephemeral-storage": "2Gi" } },
+};
+const sidecar: Container = { name: "side", resources: { limits: { cpu: "1500m" } } };
+const pod: Pod = {
+  metadata: {
+    name: "web-node",
+    namespace: "shop",
+    uid: "u-1",
+    labels: { app: "web", "example.com/tier": "front" },
+    annotations: { note: "hello\nworld" },
+  },
+  spec: { nodeName: "node", serviceAccountName: "robot", containers: [container, sidecar] },
+};
+const scene: EnvScene = { pod, container, podIPs: ["10.0.0.7", "fd00::7"], facts: nodeFacts };
+
+function entries(env: readonly EnvVar[], changes: Partial<EnvScene> = {}): readonly (readonly [string, string])[] {
+  return [...environmentOf({ ...scene, container: { ...container, env }, ...changes })];
+}
+
+const expansions: readonly [sentence: string, text: string, result: string][] = [
+  ["a known name is replaced", "x-$(A)-y", "x-1-y"],
+  ["two names side by side are both replaced", "$(A)$(B)", "12"],
+  ["an unknown name stays as it is", "$(NONE)", "$(NONE)"],
+  ["a doubled dollar is one dollar, and what follows is no reference", "$$(A)", "$(A)"],
+  ["four dollars are two", "$$$$", "$$"],
+  ["three dollars before a name are a dollar and its value", "$$$(A)", "$1"],
+  ["a reference that never ends stays", "$(A", "$(A"],
+  ["a lone dollar at the end stays", "a$", "a$"],
+  ["a shell's variable is no reference", "$A-$", "$A-$"],
+  ["empty parentheses name nothing", "$()", "$()"],
+  ["a value is not expanded once more", "$(C)", "$(A)"],
+  ["the name ends at the first closing parenthesis", "$($(A))", "$($(A))"],
+];
+for (const [sentence, text, result] of expansions)
+  test(`expansion: ${sentence}`, () => {
+    const known = new Map(Object.entries({ A: "1", B: "2", C: "$(A)" }));
+    expect(expand(text, known)).toBe(result);
+  });
+
+test("variables stand in the order of the spec and see those before them", () => {
+  const env = [
+    { name: "LATER", value: "$(HOST)" },
+    { name: "HOST", value: "db" },
+    { name: "URL", value: "http://$(HOST)/$(NONE)" },
+    { name: "EMPTY" },
+  ];
+  expect(entries(env)).toEqual([
+    ["LATER", "$(HOST)"],
+    ["HOST", "db"],
+    ["URL", "http://db/$(NONE)"],
+    ["EMPTY", ""],
+  ]);
+});
+
+test("of a name given twice the last value counts, and may use the first", () => {
+  const env = [
+    { name: "PATH", value: "/bin" },
+    { name: "OTHER", value: "1" },
+    { name: "PATH", value: "/opt:$(PATH)" },
+  ];
+  expect(entries(env)).toEqual([
+    ["OTHER", "1"],
+    ["PATH", "/opt:/bin"],
+  ]);
+});
+
+const fields: readonly [fieldPath: string, value: string][] = [
+  ["metadata.name", "web-node"],
+  ["metadata.namespace", "shop"],
+  ["metadata.uid", "u-1"],
+  ["metadata.labels['app']", "web"],
+  ["metadata.labels['example.com/tier']", "front"],
+  ["metadata.labels['none']", ""],
+  ["metadata.labels['constructor']", ""],
+  ["metadata.annotations['note']", "hello\nworld"],
+  ["metadata.annotations['toString']", ""],
+  ["spec.nodeName", "node"],
+  ["spec.serviceAccountName", "robot"],
+  ["status.hostIP", "192.0.2.1"],
+  ["status.hostIPs", "192.0.2.1,2001:db8::1"],
+  ["status.podIP", "10.0.0.7"],
+  ["status.podIPs", "10.0.0.7,fd00::7"],
+];
+for (const [fieldPath, value] of fields)
+  test(`the field ${fieldPath} is ${JSON.stringify(value)}`, () => {
+    expect(entries([{ name: "A", valueFrom: { fieldRef: { fieldPath } } }])).toEqual([["A", value]]);
+  });
+
+test("a field's value is taken as it is: its dollars are no references", () => {
+  const odd: Pod = { ...pod, metadata: { ...pod.metadata, labels: { app: "$(B)" } } };
+  const env = [
+    { name: "B", value: "1" },
+    { name: "A", valueFrom: { fieldRef: { fieldPath: "metadata.labels['app']" } } },
+  ];
+  expect(entries(env, { pod: odd })).toContainEqual(["A", "$(B)"]);
+});
+
+test("on the host's network the pod's addresses are the host's", () => {
+  const shared: Pod = { ...pod, spec: { ...pod.spec, hostNetwork: true } };
+  const env = [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIPs" } } }];
+  expect(entries(env, { pod: shared, podIPs: [] })).toEqual([["A", "192.0.2.1,2001:db8::1"]]);
+});
+
+const amounts: readonly [sentence: string, resource: string, more: object, value: string][] = [
+  ["a CPU request is rounded up to whole CPUs", "requests.cpu", {}, "1"],
+  ["a CPU request counts in the divisor's units", "requests.cpu", { divisor: "1m" }, "250"],
+  ["a remainder counts as a whole", "requests.cpu", { divisor: "100m" }, "3"],
+  ["memory is bytes without a divisor", "limits.memory", {}, "1073741824"],
+  ["memory in mebibytes", "limits.memory", { divisor: "1Mi" }, "1024"],
+  ["memory in megabytes is rounded up", "limits.memory", { divisor: "1M" }, "1074"],
+  ["a divisor of 0 is none", "limits.memory", { divisor: "0" }, "1073741824"],
+  ["a limit that is not set is the node's CPUs", "limits.cpu", {}, "2"],
+  ["a limit of another container", "limits.cpu", { containerName: "side", divisor: "1m" }, "1500"],
+  ["a memory limit that is not set is the node's memory", "limits.memory", { containerName: "side" }, "8589934592"],
+  ["a request that is not set is 0", "requests.cpu", { containerName: "side" }, "0"],
+  ["storage has a limit like any other", "limits.ephemeral-storage", { divisor: "1Gi" }, "2"],
+  ["a name that every JavaScript object has is 0", "requests.constructor", {}, "0"],
+  ["huge pages that nobody asked for are 0", "limits.hugepages-2Mi", {}, "0"],
+];
+for (const [sentence, resource, more, value] of amounts)
+  test(`resources: ${sentence}`, () => {
+    expect(entries([{ name: "A", valueFrom: { resourceFieldRef: { resource, ...more } } }])).toEqual([["A", value]]);
+  });
+
+const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueFrom"]>, message: string][] = [
+  ["a field that the API does not offer", { fieldRef: { fieldPath: "spec.hostname" } }, "fieldPath: spec.hostname"],
+  ["a word that every JavaScript object has", { fieldRef: { fieldPath: "constructor" } }, "fieldPath: constructor"],
+  ["whole labels, which only volumes offer", { fieldRef: { fieldPath: "metadata.labels" } }, "metadata.labels"],
+  ["a resource that is neither request nor limit", { resourceFieldRef: { resource: "cpu" } }, "resource: cpu"],
+  ["a Secret", { secretKeyRef: { name: "s", key: "k" } }, "environment variable A: its source needs an API server"],
+  ["a ConfigMap", { configMapKeyRef: { name: "s", key: "k" } }, "its source needs an API server"],
+];
+for (const [sentence, valueFrom, message] of refused)
+  test(`${sentence} is refused as a configuration error`, () => {
+    const translate = () => entries([{ name: "A", valueFrom }]);
+    expect(translate).toThrow(TranslateError);
+    expect(translate).toThrow(
+      expect.objectContaining({ reason: "CreateContainerConfigError", message: expect.stringContaining(message) }),
+    );
+  });

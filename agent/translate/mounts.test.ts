@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test";
+import { MountPropagation } from "../../proto/cri/gen/api.ts";
+import type { Container, Pod, VolumeMount } from "../../proto/kubernetes/gen/types.ts";
+import { nodeFacts } from "../../test/fakes/node-facts.ts";
+import { mountsOf } from "./mounts.ts";
+import { TranslateError } from "./translate-error.ts";
+
+const pod: Pod = {
+  metadata: { name: "web", uid: "u-1" },
+  spec: {
+    containers: [],
+    volumes: [
+      { name: "cache", emptyDir: {} },
+      { name: "logs", hostPath: { path: "/var/log" } },
+      { name: "secret", secret: { secretName: "s" } },
+    ],
+  },
+};
+const cache = "/root-dir/pods/u-1/volumes/kubernetes.io~empty-dir/cache";
+
+function mounts(...volumeMounts: readonly VolumeMount[]) {
+  const container: Container = { name: "a", volumeMounts };
+  return mountsOf(pod, container, nodeFacts);
+}
+
+test("mounts stand in the order of the spec, a volume as often as it is asked for", () => {
+  const found = mounts(
+    { name: "logs", mountPath: "/logs" },
+    { name: "cache", mountPath: "/b" },
+    { name: "cache", mountPath: "/a" },
+  );
+  expect(found.map(({ containerPath, hostPath }) => [containerPath, hostPath])).toEqual([
+    ["/logs", "/var/log"],
+    ["/b", cache],
+    ["/a", cache],
+  ]);
+});
+
+test("a container without mounts has none", () => {
+  expect(mountsOf(pod, { name: "a" }, nodeFacts)).toEqual([]);
+});
+
+const { PROPAGATION_PRIVATE, PROPAGATION_HOST_TO_CONTAINER, PROPAGATION_BIDIRECTIONAL } = MountPropagation;
+const rows: readonly [sentence: string, mount: Partial<VolumeMount>, expected: object][] = [
+  ["a mount may be written and is private", {}, { readonly: false, propagation: PROPAGATION_PRIVATE }],
+  ["readOnly cannot be written", { readOnly: true }, { readonly: true }],
+  ["None is private", { mountPropagation: "None" }, { propagation: PROPAGATION_PRIVATE }],
+  ["HostToContainer", { mountPropagation: "HostToContainer" }, { propagation: PROPAGATION_HOST_TO_CONTAINER }],
+  ["Bidirectional", { mountPropagation: "Bidirectional" }, { propagation: PROPAGATION_BIDIRECTIONAL }],
+  ["a relative path is meant from the root", { mountPath: "srv/x" }, { containerPath: "/srv/x" }],
+];
+for (const [sentence, mount, expected] of rows)
+  test(sentence, () => {
+    expect(mounts({ name: "cache", mountPath: "/x", ...mount })).toMatchObject([expected]);
+  });
+
+for (const name of ["none", "secret"])
+  test(`the volume ${name}, which cannot be mounted, is a configuration error that names both`, () => {
+    const translate = () => mounts({ name, mountPath: "/x" });
+    expect(translate).toThrow(TranslateError);
+    expect(translate).toThrow(`container a mounts volume ${name}, which the pod does not have`);
+  });

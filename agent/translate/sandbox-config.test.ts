@@ -1,0 +1,148 @@
+import { expect, test } from "bun:test";
+import { PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
+import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { nodeFacts } from "../../test/fakes/node-facts.ts";
+import { podLabels, sandboxConfig } from "./sandbox-config.ts";
+import { TranslateError } from "./translate-error.ts";
+
+const pod: Pod = {
+  metadata: {
+    name: "web-node",
+    namespace: "shop",
+    uid: "u-1",
+    labels: { app: "web", "io.kubernetes.pod.name": "a liar" },
+    annotations: { "kubernetes.io/config.source": "file" },
+  },
+  spec: {
+    containers: [
+      {
+        name: "a",
+        resources: { requests: { cpu: "250m", memory: "64Mi" }, limits: { cpu: "500m", memory: "64Mi" } },
+        ports: [{ containerPort: 80, hostPort: 8080, protocol: "TCP" }],
+      },
+      { name: "b", ports: [{ containerPort: 53, protocol: "UDP", hostIP: "192.0.2.1", hostPort: 53 }] },
+    ],
+    securityContext: { sysctls: [{ name: "net/ipv4/ip_forward", value: "1" }] },
+  },
+};
+
+function configOf(spec: Partial<PodSpec> = {}, metadata: Pod["metadata"] = {}): PodSandboxConfig {
+  return sandboxConfig({ metadata: { ...pod.metadata, ...metadata }, spec: { ...pod.spec, ...spec } }, 2, nodeFacts);
+}
+
+test("the whole message of RunPodSandbox", () => {
+  const { metadata, hostname, logDirectory, dnsConfig, portMappings, labels, annotations, linux } = configOf();
+  expect({ metadata, hostname, logDirectory, dnsConfig, portMappings, labels, annotations }).toMatchInlineSnapshot(`
+    {
+      "annotations": {
+        "kubernetes.io/config.source": "file",
+      },
+      "dnsConfig": {
+        "options": [
+          "ndots:5",
+        ],
+        "searches": [
+          "shop.svc.cluster.local",
+          "svc.cluster.local",
+          "cluster.local",
+          "example.com",
+        ],
+        "servers": [
+          "192.0.2.10",
+        ],
+      },
+      "hostname": "web-node",
+      "labels": {
+        "app": "web",
+        "io.kubernetes.pod.name": "web-node",
+        "io.kubernetes.pod.namespace": "shop",
+        "io.kubernetes.pod.uid": "u-1",
+      },
+      "logDirectory": "/logs/shop_web-node_u-1",
+      "metadata": {
+        "attempt": 2,
+        "name": "web-node",
+        "namespace": "shop",
+        "uid": "u-1",
+      },
+      "portMappings": [
+        {
+          "containerPort": 80,
+          "hostIp": "",
+          "hostPort": 8080,
+          "protocol": 0,
+        },
+        {
+          "containerPort": 53,
+          "hostIp": "192.0.2.1",
+          "hostPort": 53,
+          "protocol": 1,
+        },
+      ],
+    }
+  `);
+  const { cgroupParent, sysctls, resources } = linux ?? {};
+  const { cpuShares, cpuQuota, cpuPeriod, memoryLimitInBytes } = resources ?? {};
+  expect({ cgroupParent, sysctls, cpuShares, cpuQuota, cpuPeriod, memoryLimitInBytes }).toMatchInlineSnapshot(`
+    {
+      "cgroupParent": "",
+      "cpuPeriod": 100000n,
+      "cpuQuota": 0n,
+      "cpuShares": 256n,
+      "memoryLimitInBytes": 0n,
+      "sysctls": {
+        "net.ipv4.ip_forward": "1",
+      },
+    }
+  `);
+});
+
+test("the message survives the wire", () => {
+  const config = configOf();
+  expect(PodSandboxConfig.decode(PodSandboxConfig.encode(config).finish())).toEqual(config);
+});
+
+test("Kubernetes' labels are those of the pod, whatever the pod's own say", () => {
+  expect(podLabels({ metadata: { name: "web", uid: "u" }, spec: { containers: [] } })).toEqual({
+    "io.kubernetes.pod.name": "web",
+    "io.kubernetes.pod.namespace": "default",
+    "io.kubernetes.pod.uid": "u",
+  });
+  expect(configOf().labels["io.kubernetes.pod.name"]).toBe("web-node");
+});
+
+const hostnames: readonly [sentence: string, spec: Partial<PodSpec>, name: string, hostname: string][] = [
+  ["the pod's name", {}, "web", "web"],
+  ["spec.hostname", { hostname: "www" }, "web", "www"],
+  ["the pod's name where spec.hostname is empty", { hostname: "" }, "web", "web"],
+  [
+    "spec.hostnameOverride before both",
+    { hostname: "www", hostnameOverride: "www.example.com" },
+    "web",
+    "www.example.com",
+  ],
+  ["63 characters of a long name", {}, "x".repeat(70), "x".repeat(63)],
+  ["without the dash or dot at which a long name was cut", {}, `${"x".repeat(61)}.-yy`, "x".repeat(61)],
+  ["none on the host's network", { hostNetwork: true }, "web", ""],
+  ["none on the host's network, even where the pod asks for one", { hostNetwork: true, hostname: "www" }, "web", ""],
+];
+for (const [sentence, spec, name, hostname] of hostnames)
+  test(`hostname: ${sentence}`, () => {
+    expect(configOf(spec, { name }).hostname).toBe(hostname);
+  });
+
+test("ports of all containers are mapped, TCP unless they say otherwise", () => {
+  const containers: readonly Container[] = [
+    { name: "a", ports: [{ containerPort: 1 }, { containerPort: 2, protocol: "SCTP" }] },
+    { name: "b", ports: [{ containerPort: 3, protocol: "UDP", hostPort: 30 }] },
+  ];
+  expect(configOf({ containers }).portMappings).toEqual([
+    { protocol: Protocol.TCP, containerPort: 1, hostPort: 0, hostIp: "" },
+    { protocol: Protocol.SCTP, containerPort: 2, hostPort: 0, hostIp: "" },
+    { protocol: Protocol.UDP, containerPort: 3, hostPort: 30, hostIp: "" },
+  ]);
+});
+
+test("a uid that would lead out of the log folder is refused", () => {
+  expect(() => configOf({}, { uid: "../../etc" })).toThrow(TranslateError);
+});

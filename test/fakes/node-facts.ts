@@ -1,0 +1,17 @@
+import type { NodeFacts } from "../../agent/translate/node-facts.ts";
+
+/** A node of two CPUs and 8 GiB, for tests to change one thing about. */
+export const nodeFacts: NodeFacts = {
+  nodeName: "node",
+  hostIPs: ["192.0.2.1", "2001:db8::1"],
+  memoryCapacityBytes: 8 * 2 ** 30,
+  cpuCount: 2,
+  rootDir: "/root-dir",
+  podLogsDir: "/logs",
+  clusterDNS: ["192.0.2.10"],
+  clusterDomain: "cluster.local",
+  hostResolvConf: { nameservers: ["192.0.2.53"], searches: ["example.com"], options: ["rotate"] },
+  cpuCFSQuota: true,
+  cpuCFSQuotaPeriodMs: 100,
+  seccompDefault: false,
+};

@@ -12,10 +12,11 @@ import { createDesiredPods, type DesiredPods, type SourceKind } from "./desired/
 import { createPodRecords } from "./desired/records.ts";
 import { createLoop } from "./loop.ts";
 import { followRuntime } from "./observed/follow.ts";
-import { createObservedImages } from "./observed/images.ts";
+import { createObservedImages, type ObservedImages } from "./observed/images.ts";
 import { createPodFiles } from "./observed/pod-files.ts";
-import { createObservedPods, type Touched } from "./observed/pods.ts";
+import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
+import type { Rooms } from "./rooms.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 
 /** The adapters and settings that an agent is made of. */
@@ -26,7 +27,8 @@ export interface AgentParts {
   readonly disk: PodDisk;
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly facts: () => NodeFacts;
-  readonly settings: () => Settings;
+  /** The runtime's name is asked of the runtime. */
+  readonly settings: () => Omit<Settings, "runtimeName">;
   readonly sources: readonly PodSource[];
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
   readonly startPlaces: number;
@@ -64,22 +66,28 @@ export function createAgent(parts: AgentParts): Agent {
     interrupt: (uid) => loop.interrupt(uid),
     complete: wakeAll,
   });
-  const actors = {
-    runtime,
-    disk,
-    mountsBelow: parts.mountsBelow,
-    pulls: createPullQueue({ clock, ...parts.pulls }),
-    facts: parts.facts,
-  };
 
   function wakeAll(): void {
     for (const { uid } of desired.all()) wake(uid);
     observed.wakeAll();
   }
 
+  let runtimeName = "";
+
+  /** The name is asked for again after each outage: another runtime may have taken its place. */
+  async function audit(): Promise<void> {
+    if (runtimeName === "") runtimeName = (await runtime.version()).runtimeName;
+    await observed.audit();
+  }
+
+  function lose(): void {
+    runtimeName = "";
+    observed.lose();
+  }
+
   const loop = createLoop({
     clock,
-    settings: parts.settings,
+    settings: () => ({ ...parts.settings(), runtimeName }),
     startPlaces: parts.startPlaces,
     rooms: {
       desired: desired.get,
@@ -93,20 +101,7 @@ export function createAgent(parts: AgentParts): Agent {
         stories.finished(uid);
         void desired.finished(uid);
       },
-      async act(uid, want, seen, action, signal) {
-        observed.mutating(uid);
-        try {
-          const done = await act(actors, { uid, desired: want, observed: seen }, action, signal);
-          observed.mutated(uid, touchedBy(action, done));
-          return done;
-        } catch (error) {
-          observed.mutated(uid, { kind: "everything" });
-          if (action.kind === "createContainer") images.doubt();
-          throw error;
-        } finally {
-          if (action.kind === "pullImage") images.doubt(action.image);
-        }
-      },
+      act: createActing(parts, observed, images),
     },
   });
 
@@ -117,11 +112,31 @@ export function createAgent(parts: AgentParts): Agent {
     async run(signal) {
       await desired.restore();
       await Promise.all([
-        followRuntime({ runtime, pods: observed, images, clock, log, complete: wakeAll }, signal),
+        followRuntime({ runtime, pods: { ...observed, audit, lose }, images, clock, log, complete: wakeAll }, signal),
         ...parts.sources.map(({ follow }) => follow(desired, signal)),
       ]);
       await loop.stop();
     },
+  };
+}
+
+/** Acts, and notes what was touched: it is read again before anything else is decided. A failed call may have touched anything. */
+function createActing(parts: AgentParts, observed: ObservedPods, images: ObservedImages): Rooms["act"] {
+  const { runtime, clock, disk, mountsBelow, facts } = parts;
+  const settings = { runtime, disk, mountsBelow, facts, pulls: createPullQueue({ clock, ...parts.pulls }) };
+  return async (uid, desired, seen, action, signal) => {
+    observed.mutating(uid);
+    try {
+      const done = await act(settings, { uid, desired, observed: seen }, action, signal);
+      observed.mutated(uid, touchedBy(action, done));
+      return done;
+    } catch (error) {
+      observed.mutated(uid, { kind: "everything" });
+      if (action.kind === "createContainer") images.doubt();
+      throw error;
+    } finally {
+      if (action.kind === "pullImage") images.doubt(action.image);
+    }
   };
 }
 

@@ -43,19 +43,15 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
     log,
     random: Math.random,
   });
-  const facts = factsOf(config, proc, clock);
+  const hostIPs = hostIPsOf(config, clock);
   const agent = createAgent({
     runtime,
     clock,
     log,
     disk: { root, logs: createFiles(config.podLogsDir), machine },
     mountsBelow: createMounts().below,
-    facts,
-    settings: () => ({
-      maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs,
-      runtimeName: "containerd",
-      hostIPs: facts().hostIPs,
-    }),
+    facts: factsOf(config, proc, hostIPs),
+    settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
     sources: sourcesOf(config, clock, log),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
@@ -106,13 +102,19 @@ async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Fi
   );
 }
 
-function factsOf(config: Config, proc: Proc, clock: Clock): () => NodeFacts {
-  const hostIPs = lastingFor(clock, HOST_IPS_LAST_MS, () => createNet().addresses().slice(0, 1));
+/** What the node is told to be, or the address of its default route. */
+function hostIPsOf({ nodeIPs }: Config, clock: Clock): () => readonly string[] {
+  if (nodeIPs.length > 0) return () => nodeIPs;
+  const net = createNet();
+  return lastingFor(clock, HOST_IPS_LAST_MS, () => net.addresses().slice(0, 1));
+}
+
+function factsOf(config: Config, proc: Proc, hostIPs: () => readonly string[]): () => NodeFacts {
   const memoryCapacityBytes = proc.memoryTotalBytes();
   const cpuCount = proc.cpuCount();
   return () => ({
     nodeName: config.nodeName,
-    hostIPs: config.nodeIPs.length > 0 ? config.nodeIPs : hostIPs(),
+    hostIPs: hostIPs(),
     memoryCapacityBytes,
     cpuCount,
     rootDir: config.rootDir,

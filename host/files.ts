@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
 import { chmod, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
@@ -116,7 +115,7 @@ function tooBig(path: string, maxBytes: number): FilesError {
  */
 async function replace(path: string, content: string, mode: number): Promise<void> {
   const folder = dirname(path);
-  const temporary = join(folder, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  const temporary = join(folder, `.${basename(path)}.${crypto.randomUUID()}.tmp`);
   try {
     const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, mode);
     try {

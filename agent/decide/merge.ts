@@ -51,13 +51,9 @@ export function mergeSource(
 }
 
 /** Pods of one namespace and name live one after the other, in the order in which they were accepted. */
-export function withPredecessor(desired: DesiredPod, all: Iterable<DesiredPod>): DesiredNow {
-  const name = fullNameOf(desired.pod);
-  let predecessor: DesiredPod | undefined;
-  for (const other of all) {
-    if (other.uid === desired.uid) break;
-    if (fullNameOf(other.pod) === name) predecessor = other;
-  }
+export function withPredecessor(desired: DesiredPod, namesakes: readonly DesiredPod[]): DesiredNow {
+  const index = namesakes.findIndex(({ uid }) => uid === desired.uid);
+  const predecessor = namesakes[index - 1];
   return predecessor === undefined ? desired : { ...desired, waitsFor: predecessor.uid };
 }
 

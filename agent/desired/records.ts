@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { crc32 } from "node:zlib";
 import { type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
@@ -18,6 +18,8 @@ export interface PodRecords {
 
 const FOLDER = "berth/pods";
 const VERSION = 1;
+/** Names of what is no plain uid: a file name of their own, and nothing else. */
+const UNUSUAL = "uid-";
 const MOST_BYTES = 8 << 20;
 const SUFFIX = ".json";
 
@@ -55,30 +57,31 @@ export function createPodRecords(root: Files, log: Log): PodRecords {
   };
 }
 
-/** A uid is hexadecimal or a UUID; anything else is hashed, so that it can only ever be one file name. */
+/** A uid is hexadecimal or a UUID; anything else is encoded, so that it can only ever be one file name. */
 function fileOf(uid: PodUid): string {
   const isPlain = /^[A-Za-z0-9-]{1,128}$/.test(uid);
-  return `${isPlain ? uid : createHash("sha256").update(uid).digest("hex")}${SUFFIX}`;
+  return `${isPlain ? uid : UNUSUAL + encodeURIComponent(uid).replaceAll(".", "%2E").slice(0, 200)}${SUFFIX}`;
 }
 
 export function encodeRecord(pod: DesiredPod): string {
   const record = JSON.stringify(pod);
-  return `{"version":${VERSION},"sha256":"${sha256(record)}","record":${record}}\n`;
+  return `{"version":${VERSION},"crc32":${checksumOf(record)},"record":${record}}\n`;
 }
 
 /** Throws `FilesError` with what is wrong: torn, changed by hand, or written by a newer release. */
 export function decodeRecord(text: string): DesiredPod {
   const broken = (why: string) => new FilesError("EBADRECORD", "", `the record ${why}`);
-  const head = /^\{"version":(\d+),"sha256":"([0-9a-f]{64})","record":/.exec(text);
+  const head = /^\{"version":(\d+),"crc32":(\d+),"record":/.exec(text);
   if (head === null) throw broken("does not begin as one");
   const [whole, version, sum] = head;
   if (Number(version) !== VERSION) throw broken(`has version ${version}; this release knows version ${VERSION}`);
   const record = text.slice(whole.length, -2);
-  if (!text.endsWith("}\n") || sha256(record) !== sum)
+  if (!text.endsWith("}\n") || checksumOf(record) !== Number(sum))
     throw broken("is torn or was changed: its checksum does not fit");
   return JSON.parse(record) as DesiredPod;
 }
 
-function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+/** CRC-32: against torn writes and worn cards, not against people; who may write here is root already. */
+function checksumOf(text: string): number {
+  return crc32(text);
 }

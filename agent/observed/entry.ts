@@ -64,7 +64,8 @@ export function digestEvents(entry: Entry): readonly NodeId[] {
   const stopped: NodeId[] = [];
   for (const event of entry.heard.splice(0)) {
     const known = knownOf(entry, event.containerId);
-    if (!isNews(event, known)) continue;
+    // What one of our own calls has just made is going to be read anyway; the event is its echo.
+    if (!isNews(event, known) || entry.staleIds.has(event.containerId as NodeId)) continue;
     if (known === undefined) entry.isStale = true;
     else entry.staleIds.add(known.id);
     if (event.change === "stopped" && known !== undefined) stopped.push(known.id);

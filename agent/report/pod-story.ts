@@ -41,6 +41,8 @@ interface Story {
   readonly uid: PodUid;
   desired: DesiredPod | undefined;
   status: PodStatus | undefined;
+  /** The status as text, to tell whether the next one is news. */
+  text: string;
   stage: Stage;
   readonly steps: Map<string, Step>;
 }
@@ -53,7 +55,7 @@ export function createPodStories(log: StoryLog): PodStories {
   function storyOf(uid: PodUid): Story {
     const known = stories.get(uid);
     if (known !== undefined) return known;
-    const story: Story = { uid, desired: undefined, status: undefined, stage: "syncing", steps: new Map() };
+    const story: Story = { uid, desired: undefined, status: undefined, text: "", stage: "syncing", steps: new Map() };
     stories.set(uid, story);
     return story;
   }
@@ -65,9 +67,10 @@ export function createPodStories(log: StoryLog): PodStories {
   return {
     report(uid, desired, status, stage) {
       const story = storyOf(uid);
-      const isNew = JSON.stringify(story.status) !== JSON.stringify(status) || story.stage !== stage;
+      const text = JSON.stringify(status);
+      const isNew = story.text !== text || story.stage !== stage;
       if (isNew) tellPhase(log, story, desired, status);
-      Object.assign(story, { desired, status, stage });
+      Object.assign(story, { desired, status, stage, text });
       if (isNew) tell();
     },
     took({ uid, pod, action, startedAt, endedAt, result }) {

@@ -78,7 +78,6 @@ export class Stage {
       facts: () => facts,
       settings: () => ({
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
-        runtimeName: "fake",
         hostIPs: facts.hostIPs,
       }),
       sources: [

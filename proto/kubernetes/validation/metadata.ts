@@ -1,3 +1,4 @@
+import { utf8 } from "../../utf8.ts";
 import { type FieldError, required, tooLong } from "../field-error.ts";
 import type { ObjectMeta } from "../gen/types.ts";
 import { errorIf, type FieldErrors } from "./checks.ts";
@@ -37,5 +38,5 @@ function validateAnnotations(annotations: Readonly<Record<string, string>>): rea
 }
 
 function utf8Length(text: string): number {
-  return new TextEncoder().encode(text).length;
+  return utf8(text).length;
 }

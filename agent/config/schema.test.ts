@@ -86,19 +86,6 @@ test("the table of flags is the kubelet's", async () => {
   expect(lines.join("")).toBe(await Bun.file(join(golden, "kubelet-flags.txt")).text());
 });
 
-const go = Bun.which("go");
-if (go === null) console.warn("skipped: the golden fields against k8s.io/kubelet itself, since `go` is not installed");
-test.skipIf(go === null)(
-  "the golden fields are what k8s.io/kubelet says",
-  async () => {
-    const printer = join(import.meta.dirname, "../../test/upstream/kubelet-config");
-    const child = Bun.spawn([go ?? "", "run", "."], { cwd: printer, stdout: "pipe", stderr: "inherit" });
-    expect(JSON.parse(await child.stdout.text())).toEqual(fields);
-    expect(await child.exited).toBe(0);
-  },
-  300_000,
-);
-
 /** The paths at which two values differ. Go writes no zeros, and durations in its own way. */
 function differences(path: string, ours: Json | undefined, theirs: Json | undefined): readonly string[] {
   if (isMap(ours) && (isMap(theirs) || (theirs === undefined && Object.keys(ours).length === 0))) {

@@ -80,7 +80,7 @@ export async function startAgent({ binary, stateDir, endpoint, configuration }: 
  * The configuration of an agent in a test bed, as JSON, which is YAML. A sandboxed machine has no cgroup v2 controllers
  * to give, so the agent writes no cgroups.
  */
-function kubeletConfiguration(
+export function kubeletConfiguration(
   places: { readonly manifests: string; readonly podLogs: string; readonly endpoint: string },
   more: Readonly<Record<string, unknown>> = {},
 ): string {

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import { livedTwice, type Recording, recordLives } from "./lives.ts";
+import { podOf } from "./manifest.ts";
+import { type Node, startNodeWithoutAgent } from "./node.ts";
+
+setDefaultTimeout(120_000);
+
+const names = Array.from({ length: 30 }, (_, at) => `pod-${at}`);
+const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
+const random = randomOf(seed);
+let node: Node;
+let recording: Recording;
+
+beforeAll(async () => {
+  console.log(`the moments of the kills follow from BERTH_SEED=${seed}`);
+  node = await startNodeWithoutAgent();
+  recording = await recordLives(node.containerd);
+});
+
+afterAll(async () => {
+  recording.stop();
+  await node.end();
+});
+
+/** Kills the agent with SIGKILL after a random while, and starts the next one, so many times. */
+async function killAtRandom(times: number, longestMs: number): Promise<void> {
+  for (let kill = 0; kill < times; kill++) {
+    await node.launchAgent();
+    await pause(random() * longestMs);
+    await node.agent.kill9();
+  }
+  await node.startAgent();
+}
+
+test("an agent that is killed again and again while thirty pods start ends with each of them once", async () => {
+  for (const name of names) await node.put(podOf(name));
+  await killAtRandom(8, 1200);
+  await node.running(...names);
+  const [sandboxes, containers] = await Promise.all([node.sandboxes(), node.containers()]);
+  expect(sandboxes.map(({ state }) => state)).toEqual(names.map(() => PodSandboxState.SANDBOX_READY));
+  expect(containers.map(({ state }) => state)).toEqual(names.map(() => ContainerState.CONTAINER_RUNNING));
+});
+
+test("by the runtime's own event log no sandbox and no container of them ever lived twice at once", async () => {
+  const lives = await recording.lives();
+  expect(new Set(lives.map(({ owner }) => owner)).size).toBe(60);
+  expect(livedTwice(lives)).toEqual([]);
+});
+
+test("an agent that is killed again and again while they end leaves nothing of them", async () => {
+  for (const name of names) await node.removeFile(`${name}.yaml`);
+  await node.agent.kill9();
+  await killAtRandom(4, 800);
+  await node.empty();
+  const folders = [join(node.paths.agentRoot, "pods"), node.paths.podLogs, join(node.paths.agentRoot, "berth", "pods")];
+  expect(await node.containers()).toEqual([]);
+  expect(await Promise.all(folders.map((folder) => readdir(folder)))).toEqual([[], [], []]);
+});
+
+test("the event log is read so that two lives at once are found, and one after the other is not one", () => {
+  const life = { id: "a", owner: "uid main", startedAt: 10n, endedAt: 20n };
+  expect(livedTwice([life, { ...life, id: "b", startedAt: 20n, endedAt: undefined }])).toEqual([]);
+  expect(livedTwice([life, { ...life, id: "b", owner: "uid sandbox" }])).toEqual([]);
+  expect(livedTwice([life, { ...life, id: "b", startedAt: 19n }])).toEqual(["uid main lived as a and as b at once"]);
+  expect(
+    livedTwice([
+      { ...life, endedAt: undefined },
+      { ...life, id: "b", startedAt: 30n },
+    ]),
+  ).toHaveLength(1);
+});
+
+/** Numbers from 0 to 1 that follow from a seed (mulberry32). */
+function randomOf(start: number): () => number {
+  let state = start;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}

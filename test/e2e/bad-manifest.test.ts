@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import { podOf } from "./manifest.ts";
+import { isReady, linesWith, type Node, startNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+interface BadManifest {
+  readonly title: string;
+  /** The line of the problem, where a file has lines. */
+  readonly at?: number;
+  readonly says: string;
+  /** A text, or what makes something else of that path. */
+  readonly content: string | Uint8Array | ((path: string) => Promise<unknown>);
+}
+
+const header = "apiVersion: v1\nkind: Pod\n";
+const spec = "spec:\n  containers:\n    - name: main\n      image: berth.test/busybox:1\n";
+const fiveMegabytes = `${header}metadata:\n  name: large\n  annotations:\n    much: ${"x".repeat(5_000_000)}\n${spec}`;
+const listOfOne = `apiVersion: v1\nkind: List\nitems:\n  - {apiVersion: v1, kind: Pod, metadata: {name: inner}}\n`;
+const withSecret = `${header}metadata:\n  name: secretive\n${spec}      env:
+        - name: PASSWORD
+          valueFrom: {secretKeyRef: {name: database, key: password}}
+`;
+
+const bad: readonly BadManifest[] = [
+  { title: "is no yaml", at: 4, says: "not YAML", content: `${header}metadata: {name: broken\nspec: ]\n` },
+  { title: "is a list", says: "List", content: listOfOne },
+  { title: "has another kind", says: "kind", content: "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n" },
+  { title: "has no name", says: "metadata.name: Required value", content: `${header}metadata: {}\n${spec}` },
+  { title: "has no containers", says: "spec.containers: Required value", content: `${header}metadata:\n  name: x\n` },
+  {
+    title: "takes the name of another",
+    says: "default/good-berth is already defined by good.yaml",
+    content: JSON.stringify(podOf("good")),
+  },
+  { title: "references a Secret", says: "secret", content: withSecret },
+  { title: "has five megabytes", says: "larger than", content: fiveMegabytes },
+  { title: "is a link to itself", says: "loop of symlinks", content: (path) => symlink(path, path) },
+  { title: "is a link to nowhere", says: "leads nowhere", content: (path) => symlink("/nowhere/at/all", path) },
+  { title: "is a fifo", says: "fifo", content: (path) => execa("mkfifo", [path]) },
+  { title: "is garbage", says: "", content: Uint8Array.from({ length: 3000 }, (_, at) => (at * 7919) % 256) },
+  { title: "is empty", says: "empty", content: "" },
+];
+const fileOf = ({ title }: BadManifest) => `zz-${title.toLowerCase().replaceAll(" ", "-")}.yaml`;
+let node: Node;
+
+beforeAll(async () => {
+  node = await startNode();
+  await node.put(podOf("good"));
+  await node.running("good");
+  for (const manifest of bad) {
+    const path = join(node.paths.manifests, fileOf(manifest));
+    if (typeof manifest.content === "function") await manifest.content(path);
+    else await node.putFile(fileOf(manifest), manifest.content);
+  }
+  // Neither is a manifest, and neither is worth a word.
+  await mkdir(join(node.paths.manifests, "folder.yaml"));
+  await node.putFile(".hidden.yaml", "not a manifest");
+});
+
+afterAll(async () => {
+  await node.end();
+});
+
+describe("a manifest that", () => {
+  test.each(bad.map((manifest) => [manifest.title, manifest] as const))(
+    "%s is refused with file and reason",
+    async (_, manifest) => {
+      const path = join(node.paths.manifests, fileOf(manifest));
+      const line = await node.logged("manifest refused", path);
+      expect(line).toContain(manifest.at === undefined ? path : `${path}:${manifest.at}`);
+      expect(line.toLowerCase()).toContain(manifest.says.toLowerCase());
+    },
+  );
+});
+
+test("all others go on: one that was there, and one that comes later", async () => {
+  await node.put(podOf("later"));
+  await node.running("later", "good");
+  expect((await node.pods()).map(({ name }) => name)).toEqual(["good-berth", "later-berth"]);
+});
+
+test("each is refused once, however often the folder is looked at", async () => {
+  for (const manifest of bad) expect(linesWith(await node.log(), "manifest refused", fileOf(manifest))).toHaveLength(1);
+  expect(linesWith(await node.log(), "manifest refused")).toHaveLength(bad.length);
+});
+
+test("each starts its pod once it is repaired", async () => {
+  for (const manifest of bad) {
+    const name = fileOf(manifest).replace(".yaml", "");
+    // By rename: a FIFO or a link is replaced, not written through.
+    await node.putFile(fileOf(manifest), JSON.stringify(podOf(name)));
+  }
+  const names = bad.map((manifest) => fileOf(manifest).replace(".yaml", ""));
+  const pods = await node.running(...names);
+  expect(pods.every(isReady)).toBe(true);
+});

@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { execa } from "execa";
+import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
+import { until } from "../bed/until.ts";
+import { podOf } from "./manifest.ts";
+import { type Node, startNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+const kubelet = join(dirname(builtBinary), "kubelet");
+let node: Node;
+let folder = "";
+
+beforeAll(async () => {
+  node = await startNode();
+  folder = join(node.folder, "other");
+  await mkdir(folder);
+});
+
+afterAll(async () => {
+  await node.end();
+});
+
+const run = (program: string, ...args: readonly string[]) =>
+  execa(program, [...args], { reject: false, timeout: 20_000 });
+
+/** Runs the agent with these lines as its configuration file; it is expected to refuse. */
+async function withConfiguration(...lines: readonly string[]) {
+  const file = join(folder, "kubelet.yaml");
+  const header = ["apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration"];
+  await writeFile(file, [...header, ...lines, ""].join("\n"));
+  const result = await run(builtBinary, "run", "--config", file, "--root-dir", join(folder, "root"));
+  return { ...result, file, lines: result.stderr.split("\n") };
+}
+
+describe("berth", () => {
+  test("version is one line", async () => {
+    for (const argument of ["version", "--version"]) {
+      const { stdout, exitCode } = await run(builtBinary, argument);
+      expect([stdout, exitCode]).toEqual([expect.stringMatching(/^berth \d+\.\d+\.\d+ \([0-9a-f]{12}\+?\)$/), 0]);
+    }
+  });
+
+  test("without a command says which there are", async () => {
+    const { stdout, exitCode } = await run(builtBinary);
+    expect(exitCode).toBe(0);
+    for (const command of ["berth run", "berth pods", "berth version"]) expect(stdout).toContain(command);
+  });
+
+  test("refuses a command that does not exist, and names those that do", async () => {
+    const { stderr, exitCode } = await run(builtBinary, "fly");
+    expect([stderr, exitCode]).toEqual(['berth: there is no command "fly"; there are run, pods and version', 2]);
+  });
+
+  test("pods says where no agent answers", async () => {
+    const { stderr, exitCode } = await run(builtBinary, "pods", "--root-dir", "/nowhere");
+    expect([stderr.split("\n").length, exitCode]).toEqual([1, 1]);
+    expect(stderr).toContain("/nowhere/berth.sock");
+  });
+
+  test("pods refuses a format that it does not know", async () => {
+    const { stderr, exitCode } = await run(builtBinary, "pods", "-o", "xml");
+    expect([stderr, exitCode]).toEqual(["berth pods: -o takes table or json, found xml", 2]);
+  });
+});
+
+describe("a wrong flag is refused with exit code 2, in one line that names it:", () => {
+  test.each([
+    ["one that does not exist", ["--fly"], ["--fly"]],
+    ["a number that is none", ["--max-pods=many"], ["--max-pods", "many"]],
+    ["a duration that is none", ["--file-check-frequency=soon"], ["--file-check-frequency", "soon"]],
+    ["a file that is not there", ["--config", "/nowhere/kubelet.yaml"], ["/nowhere/kubelet.yaml"]],
+    ["an argument that belongs to no flag", ["start"], ["start"]],
+  ])("%s", async (_, args, words) => {
+    for (const [program, ...before] of [[builtBinary, "run"], [kubelet]]) {
+      const { stderr, exitCode } = await run(program!, ...before, ...args);
+      expect(exitCode).toBe(2);
+      expect(stderr.split("\n")).toHaveLength(1);
+      for (const word of words) expect(stderr).toContain(word);
+    }
+  });
+});
+
+describe("a wrong configuration is refused with exit code 2, naming file, line, field, what was found and what is allowed:", () => {
+  test.each([
+    ["a field that does not exist", "maxPodz: 10", ["maxPodz", "maxPods"]],
+    ["a number that is none", "maxPods: many", ["maxPods", "many", "integer"]],
+    ["a duration that is none", "fileCheckFrequency: soon", ["fileCheckFrequency", "soon"]],
+    [
+      "a word that is not one of some",
+      "topologyManagerPolicy: sometimes",
+      ["topologyManagerPolicy", "sometimes", "best-effort"],
+    ],
+    ["a number out of its range", "imageGCHighThresholdPercent: 150", ["imageGCHighThresholdPercent", "150", "100"]],
+  ])("%s", async (_, line, words) => {
+    const { exitCode, lines, file } = await withConfiguration("staticPodPath: /etc/kubernetes/manifests", line);
+    expect(exitCode).toBe(2);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toStartWith(`${file}:4: `);
+    for (const word of words) expect(lines[0]).toContain(word);
+  });
+
+  test("two wrong fields are two lines", async () => {
+    const { exitCode, lines, file } = await withConfiguration("maxPods: many", "port: 0x", "registryBurst: 5");
+    expect(exitCode).toBe(2);
+    expect(lines.map((line) => line.slice(0, file.length + 3))).toEqual([`${file}:3:`, `${file}:4:`]);
+  });
+});
+
+test("a second agent on one root directory is refused with exit code 1 and names the first", async () => {
+  const argv = ["run", "--config", node.paths.agentConfig, "--root-dir", node.paths.agentRoot];
+  const { stderr, exitCode } = await run(builtBinary, ...argv);
+  expect(exitCode).toBe(1);
+  const refusal = stderr.split("\n").at(-1);
+  expect(refusal).toContain(`pid ${node.agent.pid},`);
+  expect(refusal).toContain(node.paths.agentRoot);
+  await node.put(podOf("first-lives"));
+  await node.running("first-lives");
+  await node.removeFile("first-lives.yaml");
+  await node.empty();
+});
+
+test("under the name kubelet it takes the kubelet's flags, over the configuration file, to the same effect", async () => {
+  await node.agent.stop();
+  const [root, manifests, logs] = ["root", "manifests", "logs"].map((name) => join(folder, name));
+  await mkdir(manifests!);
+  const { agentConfig } = node.paths;
+  const { endpoint } = node.containerd;
+  await writeFile(
+    agentConfig,
+    kubeletConfiguration({ manifests: "/not/here", podLogs: logs!, endpoint: "unix:///not/here.sock" }),
+  );
+  const argv = [
+    "--config",
+    agentConfig,
+    `--root-dir=${root}`,
+    `--pod-manifest-path=${manifests}`,
+    `--container-runtime-endpoint=${endpoint}`,
+    "--hostname-override=Captain",
+    "--v=4",
+  ];
+  const agent = spawn(kubelet, argv, { stdio: ["ignore", "ignore", "pipe"] });
+  let log = "";
+  agent.stderr.setEncoding("utf8").on("data", (text) => {
+    log += text;
+  });
+  try {
+    await writeFile(join(manifests!, "web.json"), JSON.stringify(podOf("web")));
+    const shown = await until("the pod to run", 20_000, async () => {
+      const { stdout } = await run(builtBinary, "pods", "--root-dir", root!, "-o", "json");
+      return stdout.includes('"phase":"Running"') && stdout;
+    });
+    expect(shown).toContain('"name":"web-captain"');
+    expect(log).toContain("debug");
+    expect(await readFile(join(root!, "berth.lock"), "utf8")).toBe(`pid ${agent.pid}, node captain\n`);
+  } finally {
+    agent.kill("SIGTERM");
+    await new Promise((resolve) => agent.once("exit", resolve));
+  }
+  expect(agent.exitCode).toBe(0);
+});

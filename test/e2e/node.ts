@@ -1,0 +1,239 @@
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
+import {
+  type Container,
+  ListContainersRequest,
+  ListContainersResponse,
+  ListPodSandboxRequest,
+  ListPodSandboxResponse,
+  type PodSandbox,
+} from "../../proto/cri/gen/api.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { type Agent, builtBinary, startAgent } from "../bed/agent.ts";
+import { buildIfStale } from "../bed/build.ts";
+import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
+import { callCri } from "../bed/cri-call.ts";
+import { importImages } from "../bed/images.ts";
+import { bedPaths } from "../bed/record.ts";
+import { until } from "../bed/until.ts";
+
+export interface NodeOptions {
+  readonly version?: ContainerdVersion;
+  /** Fields of KubeletConfiguration. */
+  readonly configuration?: Readonly<Record<string, unknown>>;
+}
+
+/** One node of a test: a private containerd with the test images, and the compiled agent on it. */
+export interface Node {
+  readonly containerd: Containerd;
+  readonly folder: string;
+  readonly paths: ReturnType<typeof bedPaths>;
+  /** The agent that was started last. */
+  readonly agent: Agent;
+  /** Starts an agent and returns once it answers. The one before must have ended. */
+  startAgent(configuration?: Readonly<Record<string, unknown>>): Promise<void>;
+  /** The same without waiting for its answer. */
+  launchAgent(configuration?: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Writes `<name>.yaml` into the folder of manifests, whole at once. */
+  put(pod: Pod): Promise<void>;
+  /** The same for any text or bytes and any file name. */
+  putFile(fileName: string, content: string | Uint8Array): Promise<void>;
+  removeFile(fileName: string): Promise<void>;
+  /** What the agent shows; rejects while none answers. */
+  pods(): Promise<readonly PodSummary[]>;
+  /** Tells of each change of the pods from now on, as `berth pods --watch` does; the function it returns ends that. */
+  watch(changed: (pods: readonly PodSummary[]) => void): Promise<() => void>;
+  /** Waits until the pod of the manifest `name` is shown as `condition` wants it, and returns it. */
+  pod(name: string, what: string, condition: (pod: PodSummary) => boolean, timeoutMs?: number): Promise<PodSummary>;
+  /** Waits until all these pods run with all containers ready. */
+  running(...names: readonly string[]): Promise<readonly PodSummary[]>;
+  /** Waits until no pod is shown, and nothing of any is left in the runtime. */
+  empty(timeoutMs?: number): Promise<void>;
+  /** Everything the agents of this node have logged. */
+  log(): Promise<string>;
+  /** Waits for a line of the log that has all these words, and returns it. */
+  logged(...words: readonly string[]): Promise<string>;
+  sandboxes(): Promise<readonly PodSandbox[]>;
+  containers(): Promise<readonly Container[]>;
+  /** Ends agent, pods and runtime, and removes all files. */
+  end(): Promise<void>;
+}
+
+const PATIENCE_MS = 30_000;
+
+/** Starts a node without pods. */
+export async function startNode({ version, configuration }: NodeOptions = {}): Promise<Node> {
+  const node = await startNodeWithoutAgent({ ...(version === undefined ? {} : { version }) });
+  try {
+    await node.startAgent(configuration);
+    return node;
+  } catch (error) {
+    await node.end();
+    throw error;
+  }
+}
+
+/** The same before its first agent. */
+export async function startNodeWithoutAgent({ version }: Pick<NodeOptions, "version"> = {}): Promise<Node> {
+  await buildIfStale();
+  const folder = await mkdtemp(join(tmpdir(), "berth-e2e-"));
+  const containerd = await startContainerd({ stateDir: folder, ...(version === undefined ? {} : { version }) });
+  try {
+    await importImages(containerd);
+    await mkdir(bedPaths(folder).manifests);
+  } catch (error) {
+    await containerd.stop();
+    throw error;
+  }
+  return createNode(folder, containerd);
+}
+
+function createNode(folder: string, containerd: Containerd): Node {
+  const paths = bedPaths(folder);
+  const { endpoint } = containerd;
+  let agent: Agent | undefined;
+  const node: Node = {
+    containerd,
+    folder,
+    paths,
+    get agent() {
+      if (agent === undefined) throw new Error("no agent was started on this node");
+      return agent;
+    },
+    async launchAgent(configuration = {}) {
+      agent = await startAgent({ binary: builtBinary, stateDir: folder, endpoint, configuration });
+    },
+    async startAgent(configuration) {
+      await node.launchAgent(configuration);
+      await until("the agent to answer", PATIENCE_MS, async () => {
+        if (!node.agent.isRunning) throw new Error(`the agent has ended:\n${await node.log()}`);
+        return await node.pods().then(
+          () => true,
+          () => false,
+        );
+      });
+    },
+    put: (pod) => node.putFile(`${pod.metadata.name}.yaml`, JSON.stringify(pod, null, 2)),
+    async putFile(fileName, content) {
+      // A name that begins with a dot is no manifest.
+      const unseen = join(paths.manifests, `.${fileName}`);
+      await writeFile(unseen, content);
+      await rename(unseen, join(paths.manifests, fileName));
+    },
+    removeFile: (fileName) => rm(join(paths.manifests, fileName)),
+    pods: () => listPods(paths.agentRoot),
+    watch: (changed) => watchPods(paths.agentRoot, changed),
+    pod: (name, what, condition, timeoutMs = PATIENCE_MS) => awaitPod(node, name, what, condition, timeoutMs),
+    running: (...names) => Promise.all(names.map((name) => node.pod(name, "it runs", isReady))),
+    empty: (timeoutMs = PATIENCE_MS) => awaitEmpty(node, timeoutMs),
+    log: () => readFile(paths.agentLog, "utf8"),
+    logged: (...words) =>
+      until(`a line in the log with ${words.join(" and ")}`, PATIENCE_MS, async () =>
+        linesWith(await node.log(), ...words).at(0),
+      ),
+    sandboxes: async () =>
+      (
+        await callCri(
+          endpoint,
+          "RuntimeService/ListPodSandbox",
+          [ListPodSandboxRequest, ListPodSandboxRequest.fromPartial({})],
+          ListPodSandboxResponse,
+        )
+      ).items,
+    containers: async () =>
+      (
+        await callCri(
+          endpoint,
+          "RuntimeService/ListContainers",
+          [ListContainersRequest, ListContainersRequest.fromPartial({})],
+          ListContainersResponse,
+        )
+      ).containers,
+    async end() {
+      await agent?.stop();
+      await containerd.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+  return node;
+}
+
+/** All containers run. */
+export const isReady = ({ phase, ready }: PodSummary) =>
+  phase === "Running" && ready.split("/")[0] === ready.split("/")[1];
+
+/** The id of the instance that the pod's container `name` has now. */
+export function containerId({ status }: PodSummary, name = "main"): string {
+  const own = status.containerStatuses?.find((each) => each.name === name);
+  return own?.containerID?.replace(/^containerd:\/\//, "") ?? "";
+}
+
+/** The lines of a log that have all these words. */
+export function linesWith(log: string, ...words: readonly string[]): readonly string[] {
+  return log.split("\n").filter((line) => words.every((word) => line.includes(word)));
+}
+
+/** Asks over the socket that `berth pods` uses; many times a second that is cheaper than the command. */
+async function listPods(agentRoot: string): Promise<readonly PodSummary[]> {
+  const answer = await fetch("http://berth/pods", { unix: join(agentRoot, "berth.sock") });
+  return ((await answer.json()) as PodListing).pods;
+}
+
+async function watchPods(agentRoot: string, changed: (pods: readonly PodSummary[]) => void): Promise<() => void> {
+  const stop = new AbortController();
+  const answer = await fetch("http://berth/pods?watch", { unix: join(agentRoot, "berth.sock"), signal: stop.signal });
+  const lines = answer.body!.pipeThrough(new TextDecoderStream()).pipeThrough(lineSplitter());
+  void (async () => {
+    for await (const line of lines) changed((JSON.parse(line) as PodListing).pods);
+  })().catch(() => undefined);
+  return () => stop.abort();
+}
+
+function lineSplitter(): TransformStream<string, string> {
+  let rest = "";
+  return new TransformStream({
+    transform(chunk, controller) {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) controller.enqueue(line);
+    },
+  });
+}
+
+async function awaitPod(
+  node: Node,
+  name: string,
+  what: string,
+  condition: (pod: PodSummary) => boolean,
+  timeoutMs: number,
+): Promise<PodSummary> {
+  let last: PodSummary | undefined;
+  try {
+    return await until(`pod ${name}: ${what}`, timeoutMs, async () => {
+      const pods = await node.pods().catch(() => []);
+      last = pods.find((pod) => pod.name === `${name}-berth`) ?? last;
+      return pods.find((pod) => pod === last && condition(pod));
+    });
+  } catch (cause) {
+    const seen = last === undefined ? "it was never shown" : `last seen: ${JSON.stringify(last.status, null, 1)}`;
+    throw new Error(`pod ${name} was expected so: ${what}; ${seen}\n${(await node.log()).slice(-4000)}`, { cause });
+  }
+}
+
+async function awaitEmpty(node: Node, timeoutMs: number): Promise<void> {
+  let left = "";
+  try {
+    await until("an empty node", timeoutMs, async () => {
+      const [pods, sandboxes] = await Promise.all([node.pods(), node.sandboxes()]);
+      left = [
+        ...pods.map(({ name, phase, reason }) => `pod ${name} ${phase} ${reason}`),
+        ...sandboxes.map(({ id, metadata, state }) => `sandbox ${id} of ${metadata?.name} in state ${state}`),
+      ].join("\n");
+      return pods.length === 0 && sandboxes.length === 0;
+    });
+  } catch (cause) {
+    throw new Error(`the node did not become empty; left: ${left}\n${(await node.log()).slice(-4000)}`, { cause });
+  }
+}

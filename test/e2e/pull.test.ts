@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import type { PullPolicy } from "../../proto/kubernetes/gen/types.ts";
+import { buildTestImages, busyboxImage } from "../bed/images.ts";
+import { type Registry, startRegistry } from "../bed/registry.ts";
+import { freePort } from "./free-port.ts";
+import { podOf, script } from "./manifest.ts";
+import { isReady, linesWith, type Node, startNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+let node: Node;
+let registry: Registry;
+
+beforeAll(async () => {
+  node = await startNode();
+  registry = await startRegistry(node.containerd);
+});
+
+afterAll(async () => {
+  await registry.stop();
+  await node.end();
+});
+
+/** Uploads the busybox image under another name, and returns the name to pull it by. */
+async function pushAs(name: string): Promise<string> {
+  const image = (await buildTestImages()).find((one) => one.name === busyboxImage)!;
+  return await registry.push({ ...image, name: `berth.test/${name}:1` });
+}
+
+/** How often the runtime has asked the registry for an image. */
+async function requestsFor(name: string): Promise<number> {
+  return linesWith(await readFile(registry.logFile, "utf8"), `"HEAD /v2/berth.test/${name}/manifests/1 `).length;
+}
+
+const runsOnce = (image: string, imagePullPolicy?: PullPolicy) => ({
+  image,
+  command: script("exit 1"),
+  ...(imagePullPolicy === undefined ? {} : { imagePullPolicy }),
+});
+
+test("an image that is not on the node is pulled once, for all its containers and all their restarts", async () => {
+  const image = await pushAs("if-not-present");
+  await node.put(podOf("first", runsOnce(image)));
+  const pod = await node.pod("first", "it was restarted", ({ restarts }) => restarts === 1);
+  expect(pod.steps.filter(({ what }) => what === "pull")).toHaveLength(1);
+  await node.put(podOf("second", { image }));
+  const [second] = await node.running("second");
+  expect(second!.steps.some(({ what }) => what === "pull")).toBe(false);
+  expect(await requestsFor("if-not-present")).toBe(1);
+});
+
+test("Always asks the registry before each start of a container", async () => {
+  const image = await pushAs("always");
+  await node.put(podOf("always", runsOnce(image, "Always")));
+  await node.pod("always", "it was restarted", ({ restarts }) => restarts === 1);
+  expect(await requestsFor("always")).toBe(2);
+});
+
+test("a pod whose registry was away starts when it is back", async () => {
+  await pushAs("patient");
+  // The registry as seen through a door that is closed at first.
+  const port = await freePort();
+  await node.put(podOf("patient", { image: `127.0.0.1:${port}/berth.test/patient:1` }));
+  const waiting = await node.pod("patient", "its image cannot be pulled", ({ reason }) => reason === "ErrImagePull");
+  expect(waiting.message).toContain("connection refused");
+
+  const open = Bun.serve({
+    port,
+    hostname: "127.0.0.1",
+    fetch: ({ url, method, headers }) =>
+      fetch(url.replace(`:${port}/`, `:${registry.host.split(":")[1]}/`), { method, headers }),
+  });
+  try {
+    await node.pod("patient", "it runs", isReady);
+  } finally {
+    await open.stop(true);
+  }
+});

@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { ContainerState } from "../../proto/cri/gen/api.ts";
+import { podNameLabel } from "../../proto/cri/labels.ts";
+import { until } from "../bed/until.ts";
+import { ignoringSigterm, podOf, script, untilStopped } from "./manifest.ts";
+import { type Node, startNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+let node: Node;
+
+const counting = { volumeMounts: [{ name: "count", mountPath: "/count" }] };
+const withCount = { volumes: [{ name: "count", emptyDir: {} }] };
+
+beforeAll(async () => {
+  node = await startNode();
+  await node.put(podOf("crash", { command: script("echo again; exit 3") }));
+  await node.put(podOf("done", { command: script("exit 0") }, { restartPolicy: "Never" }));
+  await node.put(podOf("failed", { command: script("exit 7") }, { restartPolicy: "Never" }));
+  const failsOnce = script("test -e /count/once && exit 0; touch /count/once; exit 5");
+  await node.put(
+    podOf("second-try", { command: failsOnce, ...counting }, { restartPolicy: "OnFailure", ...withCount }),
+  );
+  await node.put(podOf("deadline", {}, { activeDeadlineSeconds: 3 }));
+});
+
+afterAll(async () => {
+  await node.end();
+});
+
+test("Never: a pod whose container exits with 0 has Succeeded, with any other code it has Failed", async () => {
+  const done = await node.pod("done", "it has succeeded", ({ phase }) => phase === "Succeeded");
+  expect(done.status.containerStatuses?.[0]?.state?.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
+  const failed = await node.pod("failed", "it has failed", ({ phase }) => phase === "Failed");
+  expect(failed.status.containerStatuses?.[0]?.state?.terminated).toMatchObject({ exitCode: 7, reason: "Error" });
+  expect([done.restarts, failed.restarts]).toEqual([0, 0]);
+});
+
+test("OnFailure: a container that fails is tried again, and its pod has Succeeded when it does not", async () => {
+  const pod = await node.pod("second-try", "it has succeeded", ({ phase }) => phase === "Succeeded");
+  const [status] = pod.status.containerStatuses ?? [];
+  expect(status).toMatchObject({ restartCount: 1, state: { terminated: { exitCode: 0, reason: "Completed" } } });
+  expect(status?.lastState?.terminated).toMatchObject({ exitCode: 5, reason: "Error" });
+});
+
+test("activeDeadlineSeconds ends the pod, which has Failed for that reason", async () => {
+  const pod = await node.pod("deadline", "it has failed", ({ phase }) => phase === "Failed");
+  expect([pod.reason, pod.message]).toEqual([
+    "DeadlineExceeded",
+    "Pod was active on the node longer than the specified deadline",
+  ]);
+  const { finishedAt = "" } = pod.status.containerStatuses?.[0]?.state?.terminated ?? {};
+  const livedMs = Date.parse(finishedAt) - Date.parse(pod.startTime);
+  expect(livedMs).toBeWithin(3000, 5001);
+});
+
+test("Always: the first restart comes at once, the second after 10 s, and the third would after 20 s", async () => {
+  const waiting = await node.pod("crash", "its first wait", ({ message }) => message.startsWith("back-off 10s"));
+  expect(waiting).toMatchObject({ phase: "Running", reason: "CrashLoopBackOff", restarts: 1, ready: "0/1" });
+  expect(waiting.message).toBe(`back-off 10s restarting failed container=main pod=crash-berth_default(${waiting.uid})`);
+  const ended = waiting.status.containerStatuses?.[0]?.lastState?.terminated;
+  expect(ended).toMatchObject({ exitCode: 3, reason: "Error" });
+
+  const again = await node.pod("crash", "its second wait", ({ message }) => message.startsWith("back-off 20s"));
+  expect(again.restarts).toBe(2);
+  const next = again.status.containerStatuses?.[0]?.lastState?.terminated;
+  expect(Date.parse(next?.startedAt ?? "") - Date.parse(ended?.finishedAt ?? "")).toBeWithin(10_000, 12_001);
+});
+
+test("each instance has a log of its own, named by the count of restarts", async () => {
+  const pod = await node.pod("crash", "its third instance", ({ restarts }) => restarts === 2);
+  const folder = join(node.paths.podLogs, `default_crash-berth_${pod.uid}`, "main");
+  const logs = (await readdir(folder)).toSorted();
+  expect(logs).toEqual(["0.log", "1.log", "2.log"]);
+  for (const name of logs) expect(await readFile(join(folder, name), "utf8")).toMatch(/^\S+Z stdout F again\n$/);
+});
+
+test("a container that ends at once on SIGTERM is not waited for", async () => {
+  await node.put(podOf("polite", {}, { terminationGracePeriodSeconds: 30 }));
+  await node.running("polite");
+  const removedAt = performance.now();
+  await node.removeFile("polite.yaml");
+  await gone("polite");
+  expect(performance.now() - removedAt).toBeLessThan(5000);
+});
+
+test("a container that ignores SIGTERM is killed when its grace is over; its neighbour ends at once", async () => {
+  const neighbour = { name: "neighbour", command: untilStopped };
+  const pod = podOf("stubborn", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 3 });
+  const [main] = pod.spec.containers;
+  await node.put({ ...pod, spec: { ...pod.spec, containers: [main!, { ...main!, ...neighbour }] } });
+  await node.running("stubborn");
+  const removedAt = performance.now();
+  await node.removeFile("stubborn.yaml");
+  await node.pod("stubborn", "it is ending", ({ reason }) => reason === "Terminating");
+  await until("the neighbour to have ended, and it alone", 2000, async () => {
+    const own = (await node.containers()).filter(({ labels }) => labels[podNameLabel] === "stubborn-berth");
+    const states = new Map(own.map(({ metadata, state }) => [metadata?.name, state]));
+    return (
+      states.get("neighbour") === ContainerState.CONTAINER_EXITED &&
+      states.get("main") === ContainerState.CONTAINER_RUNNING
+    );
+  });
+  await gone("stubborn");
+  expect(performance.now() - removedAt).toBeWithin(3000, 6000);
+});
+
+test("a pod that has ended leaves with its manifest", async () => {
+  for (const name of ["done", "failed", "second-try", "deadline", "crash"]) await node.removeFile(`${name}.yaml`);
+  await node.empty();
+  expect(await readdir(node.paths.podLogs)).toEqual([]);
+});
+
+async function gone(name: string): Promise<void> {
+  await until(
+    `pod ${name} to be gone`,
+    30_000,
+    async () => !(await node.pods()).some((pod) => pod.name === `${name}-berth`),
+  );
+}

@@ -1,0 +1,90 @@
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, rm } from "node:fs/promises";
+import type { ContainerdVersion } from "../bed/containerd.ts";
+import { until } from "../bed/until.ts";
+import { podOf, script } from "./manifest.ts";
+import { containerId, isReady, linesWith, type Node, startNode, startNodeWithoutAgent } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+const names = ["a", "b", "c", "d", "e"];
+let node: Node;
+
+afterEach(async () => {
+  await node.end();
+});
+
+/** The process ids of all containers, by container id, as containerd shows them. */
+async function processes(): Promise<ReadonlyMap<string, number>> {
+  const rows = (await node.containerd.ctr(["-n", "k8s.io", "tasks", "ls"])).split("\n").slice(1);
+  return new Map(rows.map((row) => row.split(/ +/)).map(([id = "", pid]) => [id, Number(pid)] as const));
+}
+
+/** Starts containerd again; returns when its socket was there again, in milliseconds of `performance.now()`. */
+async function restartRuntime(): Promise<number> {
+  await rm(node.containerd.socket, { force: true });
+  const [backAt] = await Promise.all([
+    until("the socket", 20_000, async () => {
+      const names = await readdir(node.paths.home);
+      return names.includes("containerd.sock") && performance.now();
+    }),
+    node.containerd.restart(),
+  ]);
+  return backAt;
+}
+
+describe.each<ContainerdVersion>(["1.6", "2.1"])("containerd %s", (version) => {
+  test("is killed: its pods run on, and within 2 s of its socket's return the agent does what it missed", async () => {
+    node = await startNode({ version });
+    const crash = podOf("crash", { command: script("sleep 4; exit 3") });
+    for (const pod of [...names.map((name) => podOf(name)), crash]) await node.put(pod);
+    await node.running(...names, "crash");
+    const before = await node.pods();
+    const running = await processes();
+    const crashed = running.get(containerId(before.find(({ name }) => name === "crash-berth")!))!;
+    await node.containerd.kill9();
+    await node.logged("the container runtime is away");
+    await node.put(podOf("late"));
+    await node.removeFile("e.yaml");
+    for (const pid of running.values()) process.kill(pid, 0);
+    expect((await node.pods()).filter(isReady).map(({ name }) => name)).toEqual(before.map(({ name }) => name));
+    await until("the end of the container that crashes", 10_000, () => isGone(crashed));
+
+    const backAt = await restartRuntime();
+    await node.pod("late", "its sandbox is made", ({ steps }) => steps.some(({ what }) => what === "sandbox"));
+    expect(performance.now() - backAt).toBeLessThan(2000);
+
+    await node.running("late");
+    await node.pod("crash", "it was started again", (pod) => isReady(pod) && pod.restarts === 1);
+    await until("pod e to be gone", 20_000, async () => !(await node.pods()).some(({ name }) => name === "e-berth"));
+    const after = await node.running("a", "b", "c", "d");
+    const ids = new Map(before.map((pod) => [pod.name, containerId(pod)]));
+    expect(after.map((pod) => [containerId(pod), pod.restarts])).toEqual(after.map(({ name }) => [ids.get(name)!, 0]));
+    const still = await processes();
+    for (const pod of after) expect(still.get(containerId(pod))).toBe(running.get(containerId(pod))!);
+    expect(linesWith(await node.log(), "the container runtime is away")).toHaveLength(1);
+    expect(linesWith(await node.log(), "the container runtime is back")).toHaveLength(1);
+  });
+});
+
+test("without a runtime the agent says so once, and starts its pods when there is one", async () => {
+  node = await startNodeWithoutAgent();
+  await node.containerd.kill9();
+  await rm(node.containerd.socket);
+  await node.put(podOf("web"));
+  await node.startAgent();
+  const line = await node.logged("container runtime does not answer");
+  expect(line).toContain(node.containerd.socket);
+  await restartRuntime();
+  await node.running("web");
+  expect(linesWith(await node.log(), "container runtime does not answer")).toEqual([line]);
+});
+
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch {
+    return true;
+  }
+}

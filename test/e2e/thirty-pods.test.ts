@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { execa } from "execa";
+import type { PodListing } from "../../agent/serve/pod-list.ts";
+import { until } from "../bed/until.ts";
+import { podOf } from "./manifest.ts";
+import { isReady, type Node, startNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+const names = Array.from({ length: 30 }, (_, at) => `pod-${String(at).padStart(2, "0")}`);
+let node: Node;
+let watching: ChildProcess;
+const listings: PodListing[] = [];
+let quietSince = 0;
+
+beforeAll(async () => {
+  node = await startNode();
+  const [program = "", ...args] = node.agent.podsArgv;
+  watching = spawn(program, [...args, "-o", "json", "--watch"], { stdio: ["ignore", "pipe", "inherit"] });
+  createInterface({ input: watching.stdout! }).on("line", (line) => {
+    listings.push(JSON.parse(line) as PodListing);
+    quietSince = performance.now();
+  });
+  await until("the first listing", 10_000, () => listings.length > 0);
+});
+
+afterAll(async () => {
+  watching.kill();
+  await node.end();
+});
+
+test("thirty manifests at once are thirty running pods, each with an address of its own", async () => {
+  await Promise.all(names.map((name) => node.put(podOf(name))));
+  const pods = await node.running(...names);
+  expect(new Set(pods.map(({ ip }) => ip)).size).toBe(30);
+  expect(pods.every(({ ip }) => ip.startsWith(node.containerd.subnet.replace("0/24", "")))).toBe(true);
+  expect(await node.sandboxes()).toHaveLength(30);
+  expect(await node.containers()).toHaveLength(30);
+});
+
+test("berth pods shows them as a table with the time of each step, sorted by name", async () => {
+  const { stdout } = await execa(node.agent.podsArgv[0]!, node.agent.podsArgv.slice(1));
+  const [header, ...rows] = stdout.split("\n");
+  expect(header).toMatch(/^NAMESPACE +POD +READY +STATE +RESTARTS +IP +AGE +START \(ms\)$/);
+  expect(rows.map((row) => row.split(/ +/)[1])).toEqual(names.map((name) => `${name}-berth`));
+  for (const row of rows)
+    expect(row).toMatch(
+      /^default +pod-\d\d-berth +1\/1 +Running +0 +10\.[\d.]+ +\d+s +volumes \d+, sandbox \d+, main: create \d+ start \d+$/,
+    );
+});
+
+test("berth pods -o json shows them with their status as the API documents it", async () => {
+  const [program = "", ...args] = node.agent.podsArgv;
+  const { stdout } = await execa(program, [...args, "-o", "json"]);
+  const { pods } = JSON.parse(stdout) as PodListing;
+  expect(pods.map(({ name }) => name)).toEqual(names.map((name) => `${name}-berth`));
+  for (const { namespace, phase, ready, restarts, status } of pods) {
+    expect({ namespace, phase, ready, restarts }).toEqual({
+      namespace: "default",
+      phase: "Running",
+      ready: "1/1",
+      restarts: 0,
+    });
+    expect(status.conditions?.map(({ type, status: value }) => `${type}=${value}`)).toEqual([
+      "PodReadyToStartContainers=True",
+      "Initialized=True",
+      "Ready=True",
+      "ContainersReady=True",
+      "PodScheduled=True",
+    ]);
+  }
+});
+
+test("the socket is for root alone", async () => {
+  expect((await stat(join(node.paths.agentRoot, "berth.sock"))).mode & 0o777).toBe(0o600);
+});
+
+test("berth pods --watch says every change, also after more than ten seconds of silence", async () => {
+  await until("the watch to have seen all run", 10_000, () => listings.at(-1)?.pods.filter(isReady).length === 30);
+  await until("twelve seconds without a change", 30_000, () => performance.now() - quietSince > 12_000);
+  const before = listings.length;
+  await node.put(podOf("late"));
+  await until("the watch to show the late pod", 10_000, () => listings.at(-1)?.pods.filter(isReady).length === 31);
+  expect(listings.length).toBeGreaterThan(before);
+  expect(watching.exitCode).toBeNull();
+  const repeated = listings.filter((one, at) => JSON.stringify(one) === JSON.stringify(listings[at - 1]));
+  expect(repeated).toEqual([]);
+});
+
+test("without their manifests nothing of the pods is left: no container, sandbox, folder, log or record", async () => {
+  for (const name of [...names, "late"]) await node.removeFile(`${name}.yaml`);
+  await node.empty();
+  const folders = [join(node.paths.agentRoot, "pods"), node.paths.podLogs, join(node.paths.agentRoot, "berth", "pods")];
+  expect(await node.containers()).toEqual([]);
+  expect(await Promise.all(folders.map((folder) => readdir(folder)))).toEqual([[], [], []]);
+  expect(await node.containerd.ctr(["-n", "k8s.io", "tasks", "ls", "-q"])).toBe("");
+  await until("the watch to show no pod", 10_000, () => listings.at(-1)?.pods.length === 0);
+});

@@ -1,0 +1,148 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { until } from "../bed/until.ts";
+import { podOf } from "./manifest.ts";
+import { type Node, startNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+/** What a user is to see of a pod that this node cannot run. */
+interface Unrunnable {
+  readonly title: string;
+  readonly pod: Pod;
+  readonly phase: string;
+  /** The reasons in the order in which they are shown; others may stand in between. */
+  readonly reasons: readonly string[];
+  readonly says: string;
+}
+
+/** Nobody listens there. */
+const deadRegistry = "127.0.0.1:9";
+const volume = { name: "data", mountPath: "/data" };
+
+const rows: readonly Unrunnable[] = [
+  {
+    title: "a pod that asks for a feature that this node does not have",
+    pod: podOf("unsupported", { livenessProbe: { exec: { command: ["true"] } } }),
+    phase: "Failed",
+    reasons: ["PodFeatureUnsupported"],
+    says: "livenessProbe",
+  },
+  {
+    title: "an image that nobody has",
+    pod: podOf("unreachable", { image: `${deadRegistry}/no/image:1` }),
+    phase: "Pending",
+    reasons: ["ErrImagePull", "ImagePullBackOff"],
+    says: `${deadRegistry}/no/image:1`,
+  },
+  {
+    title: "an image that may not be pulled and is not here",
+    pod: podOf("never", { image: "berth.test/absent:1", imagePullPolicy: "Never" }),
+    phase: "Pending",
+    reasons: ["ErrImageNeverPull"],
+    says: 'Container image "berth.test/absent:1" is not present with pull policy of Never',
+  },
+  {
+    title: "an image whose name cannot be one",
+    pod: podOf("misnamed", { image: "berth.test/UPPER case:1" }),
+    phase: "Pending",
+    reasons: ["InvalidImageName"],
+    says: "invalid reference format",
+  },
+  {
+    title: "a command that does not exist",
+    pod: podOf("commandless", { command: ["/no/such/program"] }),
+    phase: "Running",
+    reasons: ["RunContainerError", "CrashLoopBackOff"],
+    says: "back-off 10s restarting failed container=main",
+  },
+  {
+    title: "a hostPath that is no folder",
+    pod: podOf(
+      "pathless",
+      { volumeMounts: [volume] },
+      { volumes: [{ name: "data", hostPath: { path: "/etc/hostname", type: "Directory" } }] },
+    ),
+    phase: "Pending",
+    reasons: ["ContainerCreating"],
+    says: "hostPath type check failed: /etc/hostname is not a directory",
+  },
+  {
+    title: "an image that runs as root where that is forbidden",
+    pod: podOf("rootless", { securityContext: { runAsNonRoot: true } }),
+    phase: "Pending",
+    reasons: ["CreateContainerConfigError"],
+    says: "container has runAsNonRoot and image will run as root",
+  },
+];
+let node: Node;
+let endWatch: () => void;
+/** The reasons that were shown of each pod, in their order. */
+const shown = new Map<string, string[]>();
+
+beforeAll(async () => {
+  node = await startNode();
+  endWatch = await node.watch((pods) => {
+    for (const { name, reason } of pods) {
+      const reasons = shown.get(name) ?? [];
+      if (reasons.at(-1) !== reason) shown.set(name, [...reasons, reason]);
+    }
+  });
+  for (const { pod } of rows) await node.put(pod);
+  await node.put(podOf("good"));
+});
+
+afterAll(async () => {
+  endWatch();
+  await node.end();
+});
+
+describe("is shown with the words of Kubernetes:", () => {
+  test.each(rows.map((row) => [row.title, row] as const))("%s", async (_, { pod, phase, reasons, says }) => {
+    const name = pod.metadata.name!;
+    await until(`${name} to show ${reasons.join(", then ")}`, 30_000, () =>
+      isInOrder(reasons, shown.get(`${name}-berth`) ?? []),
+    );
+    const last = await node.pod(name, says, ({ message }) => message.includes(says));
+    expect([last.phase, last.ready]).toEqual([phase, "0/1"]);
+  });
+});
+
+test("none of them keeps another pod from running, and the agent lives", async () => {
+  await node.running("good");
+  expect(node.agent.isRunning).toBe(true);
+});
+
+test("a command that does not exist is told by the container's last state, and restarts are counted", async () => {
+  const pod = await node.pod("commandless", "a second try", ({ restarts }) => restarts === 2);
+  expect(pod.status.containerStatuses?.[0]?.lastState?.terminated).toMatchObject({
+    exitCode: 128,
+    reason: "StartError",
+  });
+});
+
+test("a hostPath that appears later is mounted by itself", async () => {
+  await node.removeFile("pathless.yaml");
+  const path = `${node.folder}/appears`;
+  const pod = podOf(
+    "patient",
+    { volumeMounts: [volume] },
+    { volumes: [{ name: "data", hostPath: { path, type: "File" } }] },
+  );
+  await node.put(pod);
+  await node.pod("patient", "it waits", ({ message }) => message.includes("it does not exist"));
+  await Bun.write(path, "here");
+  await node.running("patient");
+});
+
+test("all of them end when their manifests are gone", async () => {
+  for (const { pod } of rows) if (pod.metadata.name !== "pathless") await node.removeFile(`${pod.metadata.name}.yaml`);
+  for (const name of ["good", "patient"]) await node.removeFile(`${name}.yaml`);
+  await node.empty();
+});
+
+function isInOrder(wanted: readonly string[], seen: readonly string[]): boolean {
+  let at = 0;
+  for (const reason of seen) if (reason === wanted[at]) at++;
+  return at === wanted.length;
+}

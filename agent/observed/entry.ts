@@ -63,12 +63,14 @@ export function dropFrom(entry: Entry, id: NodeId): void {
 export function digestEvents(entry: Entry): readonly NodeId[] {
   const stopped: NodeId[] = [];
   for (const event of entry.heard.splice(0)) {
-    const known = knownOf(entry, event.containerId);
+    const id = event.containerId as NodeId;
+    const known = knownOf(entry, id);
+    if (!isNews(event, known)) continue;
+    if (event.change === "stopped") stopped.push(id);
     // What one of our own calls has just made is going to be read anyway; the event is its echo.
-    if (!isNews(event, known) || entry.staleIds.has(event.containerId as NodeId)) continue;
+    if (entry.staleIds.has(id)) continue;
     if (known === undefined) entry.isStale = true;
-    else entry.staleIds.add(known.id);
-    if (event.change === "stopped" && known !== undefined) stopped.push(known.id);
+    else entry.staleIds.add(id);
   }
   return stopped;
 }

@@ -1,0 +1,341 @@
+import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
+import type { ContainerChange } from "../../cri/runtime.ts";
+import { ContainerConfig, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { FakeRuntime } from "../../test/fakes/runtime.ts";
+import type { DesiredPod } from "../decide/desired.ts";
+import { createObservedImages } from "./images.ts";
+import { createPodFiles } from "./pod-files.ts";
+import { createObservedPods, type Touched } from "./pods.ts";
+
+const uid = "u-web" as PodUid;
+const labels = {
+  "io.kubernetes.pod.uid": uid,
+  "io.kubernetes.pod.name": "web",
+  "io.kubernetes.pod.namespace": "shop",
+};
+const sandboxConfig = PodSandboxConfig.fromPartial({ metadata: { uid, name: "web", namespace: "shop" }, labels });
+const containerConfig = (name: string, attempt = 0) =>
+  ContainerConfig.fromPartial({ metadata: { name, attempt }, image: { image: "busybox:1" }, labels });
+const pod: Pod = {
+  metadata: { uid, name: "web", namespace: "shop" },
+  spec: { containers: [{ name: "a", image: "busybox:1" }] },
+};
+const desired: DesiredPod = { uid, pod, source: { kind: "file", path: "/m/web.yaml" }, acceptedAt: 0 };
+
+/** A node with one pod, whose container `a` runs; nothing of it has been read yet. */
+async function createScene() {
+  const clock = new FakeClock();
+  const runtime = new FakeRuntime({ clock });
+  const disk = new FakeDisk(clock.now);
+  const log = new FakeLog();
+  const woken: PodUid[] = [];
+  runtime.addImage("busybox:1");
+  const pods = createObservedPods({
+    runtime,
+    images: createObservedImages(runtime),
+    files: createPodFiles(disk.at("/root"), disk.at("/logs")),
+    clock,
+    log,
+    wake: (each) => woken.push(each),
+  });
+  const sandbox = await runtime.runPodSandbox(sandboxConfig, "");
+  const create = (name: string, attempt = 0) =>
+    runtime.createContainer(sandbox, containerConfig(name, attempt), sandboxConfig);
+  const container = await create("a");
+  await runtime.startContainer(container);
+  return { clock, runtime, disk, log, woken, pods, sandbox, container, create };
+}
+
+/** The same, read once, with an empty journal. */
+async function createReadScene() {
+  const scene = await createScene();
+  await scene.pods.audit();
+  await scene.pods.observe(uid, desired);
+  scene.runtime.calls.length = 0;
+  scene.woken.length = 0;
+  const look = async () => {
+    const { containers, sandboxes } = await scene.pods.observe(uid, desired);
+    return [
+      ...sandboxes.map(({ ready }) => `sandbox ${ready ? "ready" : "not ready"}`),
+      ...containers.map(({ name, attempt, state }) => `${name} #${attempt} ${state}`),
+    ];
+  };
+  const hear = (change: ContainerChange, containerId: string) =>
+    scene.pods.hear({ kind: "container", change, containerId, isSandbox: undefined });
+  return { ...scene, look, hear };
+}
+
+test("before everything was listed, nothing can be said of any pod", async () => {
+  const { pods, runtime } = await createScene();
+  runtime.calls.length = 0;
+  await expect(pods.observe(uid, desired)).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  expect(runtime.calls).toEqual([]);
+});
+
+test("the first list wakes every pod it shows, and each pod that has only a folder", async () => {
+  const { pods, woken, disk } = await createScene();
+  await disk.at("/root").makeFolder("pods/u-old", 0o755);
+  await disk.at("/root").makeFolder(`pods/${uid}`, 0o755);
+  await pods.audit();
+  expect(woken as readonly string[]).toEqual([uid, "u-old"]);
+});
+
+test("a pod is read once, and at rest a look costs no call", async () => {
+  const { look, runtime } = await createReadScene();
+  for (let turn = 0; turn < 3; turn++) expect(await look()).toEqual(["sandbox ready", "a #0 running"]);
+  expect(runtime.calls).toEqual([]);
+});
+
+test("a pod that the runtime does not show is empty, and known by its name", async () => {
+  const { pods } = await createReadScene();
+  const other = { ...desired, uid: "u-new" as PodUid, pod: { ...pod, metadata: { ...pod.metadata, name: "new" } } };
+  const seen = await pods.observe(other.uid, other);
+  expect(seen).toMatchObject({ namespace: "shop", name: "new", sandboxes: [], containers: [], hasFiles: false });
+});
+
+test("newer instances stand before older ones", async () => {
+  const { pods, create, container, runtime } = await createScene();
+  runtime.exit(container, 1);
+  for (const attempt of [2, 1]) await create("a", attempt);
+  await pods.audit();
+  const seen = await pods.observe(uid, desired);
+  expect(seen.containers.map(({ attempt }) => attempt)).toEqual([2, 1, 0]);
+});
+
+test("only the images of containers that do not live are asked for", async () => {
+  const { look, hear, runtime, container } = await createReadScene();
+  expect(runtime.calls).toEqual([]);
+  runtime.exit(container, 1);
+  hear("stopped", container);
+  await look();
+  expect(runtime.calls).toContain("imageStatus busybox:1");
+});
+
+const touches: readonly [
+  sentence: string,
+  touched: (ids: { sandbox: SandboxId; container: ContainerId }) => Touched,
+  calls: readonly string[],
+][] = [
+  ["that touched nothing costs no call", () => ({ kind: "nothing" }), []],
+  ["that touched files costs no call to the runtime", () => ({ kind: "files" }), []],
+  [
+    "that touched a container costs its status",
+    ({ container }) => ({ kind: "container", id: container }),
+    ["containerStatus shop/web/a #0"],
+  ],
+  [
+    "that touched a sandbox costs its status",
+    ({ sandbox }) => ({ kind: "sandbox", id: sandbox }),
+    ["podSandboxStatus sandbox-1"],
+  ],
+  [
+    "that may have touched anything costs two lists and every status",
+    () => ({ kind: "everything" }),
+    [`listPodSandbox ${uid}`, `listContainers ${uid}`, "podSandboxStatus sandbox-1", "containerStatus shop/web/a #0"],
+  ],
+];
+for (const [sentence, touched, calls] of touches)
+  test(`a call ${sentence}`, async () => {
+    const { look, pods, runtime, sandbox, container } = await createReadScene();
+    pods.mutating(uid);
+    pods.mutated(uid, touched({ sandbox, container }));
+    await look();
+    expect(runtime.calls).toEqual([...calls]);
+    await look();
+    expect(runtime.calls).toHaveLength(calls.length);
+  });
+
+test("a container that our call has created is read by its id alone, and its echo costs nothing", async () => {
+  const { look, hear, pods, runtime, sandbox, create } = await createReadScene();
+  pods.mutating(uid);
+  const id = await create("b");
+  pods.mutated(uid, { kind: "container", id, sandboxId: sandbox });
+  runtime.calls.length = 0;
+  expect(hear("created", id)).toBe(true);
+  expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 created"]);
+  hear("created", id);
+  await look();
+  expect(runtime.calls).toEqual(["containerStatus shop/web/b #0"]);
+});
+
+test("files are looked at again after a call that touched them", async () => {
+  const { pods, disk } = await createReadScene();
+  await disk.at("/root").makeFolder(`pods/${uid}`, 0o755);
+  expect((await pods.observe(uid, desired)).hasFiles).toBe(false);
+  pods.mutated(uid, { kind: "files" });
+  expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
+});
+
+test("an event wakes its pod and is read in the pod's own turn", async () => {
+  const { look, hear, runtime, woken, container } = await createReadScene();
+  runtime.exit(container, 3);
+  expect(hear("stopped", container)).toBe(true);
+  expect(woken).toEqual([uid]);
+  expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
+});
+
+test("an event of an unknown container of a known pod makes the pod be listed", async () => {
+  const { look, pods, runtime, sandbox } = await createReadScene();
+  const id = runtime.addForeignContainer(sandbox, containerConfig("b"));
+  pods.hear({ kind: "container", change: "started", containerId: id, podUid: uid, isSandbox: false });
+  expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 running"]);
+});
+
+test("an event of nobody's container is taken by nobody", async () => {
+  const { hear, woken } = await createReadScene();
+  expect(hear("started", "who")).toBe(false);
+  expect(woken).toEqual([]);
+});
+
+test("a container that is gone without a word is forgotten when its status is asked for", async () => {
+  const { look, hear, runtime, container } = await createReadScene();
+  runtime.loseContainer(container);
+  hear("deleted", container);
+  expect(await look()).toEqual(["sandbox ready"]);
+});
+
+test("a look that failed is made again, in full", async () => {
+  const { look, hear, runtime, container } = await createReadScene();
+  runtime.exit(container, 1);
+  hear("stopped", container);
+  runtime.failures.containerStatus = [new CriError("DEADLINE_EXCEEDED", "ContainerStatus", "no answer")];
+  await expect(look()).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
+});
+
+test("an audit that finds nothing new wakes nobody; one that finds a change wakes its pod", async () => {
+  const { pods, look, runtime, woken, container } = await createReadScene();
+  await pods.audit();
+  expect(woken).toEqual([]);
+  runtime.exit(container, 1);
+  await pods.audit();
+  expect(woken).toEqual([uid]);
+  expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
+});
+
+test("an audit finds what was removed behind our back", async () => {
+  const { pods, look, runtime, woken, container } = await createReadScene();
+  runtime.loseContainer(container);
+  await pods.audit();
+  expect(woken).toEqual([uid]);
+  expect(await look()).toEqual(["sandbox ready"]);
+});
+
+/*
+ * 1. the audit asks for all containers        3. our call creates a container, and its turn reads it
+ * 2. the runtime takes its list               4. the list arrives, without it
+ */
+test("a list that crosses our own call does not make what we created disappear", async () => {
+  const { pods, look, runtime, woken, sandbox, create } = await createReadScene();
+  const answer = Promise.withResolvers<void>();
+  runtime.after.listContainers = () => answer.promise;
+  const audit = pods.audit();
+  await rest();
+  delete runtime.after.listContainers;
+  pods.mutating(uid);
+  const id = await create("b");
+  pods.mutated(uid, { kind: "container", id, sandboxId: sandbox });
+  const all = ["sandbox ready", "a #0 running", "b #0 created"];
+  expect(await look()).toEqual(all);
+  answer.resolve();
+  await audit;
+  expect(await look()).toEqual(all);
+  expect(woken).toContain(uid);
+});
+
+test("a list that was begun while our call was under way says nothing of its pod either", async () => {
+  const { pods, look, runtime, sandbox, create } = await createReadScene();
+  const letGo = runtime.hang("createContainer");
+  pods.mutating(uid);
+  const created = create("b");
+  const answer = Promise.withResolvers<void>();
+  runtime.after.listContainers = () => answer.promise;
+  const audit = pods.audit();
+  await rest();
+  delete runtime.after.listContainers;
+  letGo();
+  pods.mutated(uid, { kind: "container", id: await created, sandboxId: sandbox });
+  await look();
+  answer.resolve();
+  await audit;
+  expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 created"]);
+});
+
+test("after the connection was lost nothing is known until the next audit, which wakes every pod", async () => {
+  const { pods, look, woken } = await createReadScene();
+  pods.lose();
+  await expect(look()).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  await pods.audit();
+  expect(woken).toEqual([uid]);
+  expect(await look()).toEqual(["sandbox ready", "a #0 running"]);
+});
+
+test("a pod that is gone is forgotten with its containers", async () => {
+  const { pods, hear, container } = await createReadScene();
+  pods.forget(uid);
+  expect(hear("stopped", container)).toBe(false);
+});
+
+/** Looks whenever the pod is woken, and says after how many milliseconds each look came. */
+async function lookWhenWoken({ clock, woken, look }: Awaited<ReturnType<typeof createReadScene>>, ms: number) {
+  const looks: string[] = [];
+  const start = clock.elapsedMs;
+  for (let passed = 0; passed <= ms; passed++) {
+    if (woken.splice(0).length > 0) looks.push(`${clock.elapsedMs - start} ms: ${(await look()).at(-1)}`);
+    await clock.advance(1);
+  }
+  return looks;
+}
+
+test("a stop that the runtime does not show yet is looked for after 5, 10, 20 … 640 ms, and then not believed", async () => {
+  const scene = await createReadScene();
+  scene.hear("stopped", scene.container);
+  const looks = await lookWhenWoken(scene, 3000);
+  const times = [0, 5, 15, 35, 75, 155, 315, 635, 1275];
+  expect(looks).toEqual(times.map((ms) => `${ms} ms: a #0 running`));
+  scene.hear("stopped", scene.container);
+  expect(await lookWhenWoken(scene, 20)).toEqual(["0 ms", "5 ms", "15 ms"].map((at) => `${at}: a #0 running`));
+});
+
+test("a stop that the runtime shows a moment later is seen then, and looked for no more", async () => {
+  const scene = await createReadScene();
+  scene.hear("stopped", scene.container);
+  scene.clock.wakeAt(scene.clock.now() + 12, () => scene.runtime.exit(scene.container, 0));
+  expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: a #0 running", "5 ms: a #0 running", "15 ms: a #0 exited"]);
+});
+
+for (const isRead of [true, false])
+  test(`a stop right after our own start is looked for again${isRead ? "" : ", even where the container was never read before"}`, async () => {
+    const scene = await createReadScene();
+    const { pods, sandbox, runtime } = scene;
+    pods.mutating(uid);
+    const id = await scene.create("b");
+    pods.mutated(uid, { kind: "container", id, sandboxId: sandbox });
+    if (isRead) await scene.look();
+    pods.mutating(uid);
+    await runtime.startContainer(id);
+    pods.mutated(uid, { kind: "container", id });
+    scene.hear("started", id);
+    scene.hear("stopped", id);
+    scene.clock.wakeAt(scene.clock.now() + 3, () => runtime.exit(id, 0));
+    expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: b #0 running", "5 ms: b #0 exited"]);
+  });
+
+test("what belongs to no pod is told once, and its events concern nobody", async () => {
+  const { pods, hear, runtime, log, woken } = await createReadScene();
+  const stranger = runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata: { name: "who" } }));
+  const container = runtime.addForeignContainer(stranger, ContainerConfig.fromPartial({ metadata: { name: "what" } }));
+  await pods.audit();
+  await pods.audit();
+  const sentence = "info: the runtime shows something that belongs to no pod; it is left alone";
+  expect(log.lines.map(({ fields }) => fields["id"])).toEqual([stranger, container]);
+  expect(log.told()).toEqual([sentence, sentence]);
+  expect(hear("stopped", container)).toBe(true);
+  expect(woken).toEqual([]);
+});

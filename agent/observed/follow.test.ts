@@ -1,0 +1,174 @@
+import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
+import type { EventSource } from "../../cri/runtime.ts";
+import { ContainerConfig, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { FakeRuntime } from "../../test/fakes/runtime.ts";
+import { followRuntime } from "./follow.ts";
+import { createObservedImages } from "./images.ts";
+import { createPodFiles } from "./pod-files.ts";
+import { createObservedPods } from "./pods.ts";
+
+const labelsOf = (uid: string) => ({
+  "io.kubernetes.pod.uid": uid,
+  "io.kubernetes.pod.name": uid,
+  "io.kubernetes.pod.namespace": "shop",
+});
+const sandboxOf = (uid: string) =>
+  PodSandboxConfig.fromPartial({ metadata: { uid, name: uid, namespace: "shop" }, labels: labelsOf(uid) });
+const containerOf = (uid: string) =>
+  ContainerConfig.fromPartial({ metadata: { name: "a" }, image: { image: "busybox:1" }, labels: labelsOf(uid) });
+
+/** A node with the pod `web`, followed. `audits` counts the lists of everything, `completed` the words that all is known. */
+async function createScene(source: EventSource = "cri-events", prepare: (runtime: FakeRuntime) => void = () => {}) {
+  const clock = new FakeClock();
+  const runtime = new FakeRuntime({ clock, source });
+  const log = new FakeLog();
+  const woken: string[] = [];
+  const disk = new FakeDisk(clock.now);
+  runtime.addImage("busybox:1");
+  const images = createObservedImages(runtime);
+  const files = createPodFiles(disk.at("/root"), disk.at("/logs"));
+  const pods = createObservedPods({ runtime, images, files, clock, log, wake: (uid) => woken.push(uid) });
+  const sandbox = runtime.addForeignSandbox(sandboxOf("web"));
+  const container = runtime.addForeignContainer(sandbox, containerOf("web"));
+  prepare(runtime);
+  const ending = new AbortController();
+  let completed = 0;
+  const complete = () => {
+    completed++;
+  };
+  const followed = followRuntime({ runtime, pods, images, clock, log, complete }, ending.signal);
+  await rest();
+  const audits = () => runtime.calls.filter((call) => call === "listContainers").length;
+  const look = async () => (await pods.observe("web" as PodUid, undefined)).containers.map(({ state }) => state);
+  return { clock, runtime, log, woken, images, container, ending, followed, audits, look, completed: () => completed };
+}
+
+test("when the connection comes up everything is listed, the pods are woken, and that is told once", async () => {
+  const { audits, completed, woken, log } = await createScene();
+  expect([audits(), completed()]).toEqual([1, 1]);
+  expect(woken).toEqual(["web"]);
+  expect(log.told()).toEqual(["info: following the container runtime"]);
+});
+
+const audited: readonly [source: EventSource, sentence: string, passedMs: number, count: number][] = [
+  ["cri-events", "nothing is listed for five minutes", 299_999, 0],
+  ["cri-events", "everything is listed every five minutes", 900_000, 3],
+  ["containerd-events", "everything is listed every five minutes", 900_000, 3],
+  ["none", "everything is listed every second", 10_000, 10],
+];
+for (const [source, sentence, passedMs, count] of audited)
+  test(`with the source ${source}, ${sentence}`, async () => {
+    const { clock, audits } = await createScene(source);
+    await clock.advance(passedMs);
+    expect(audits()).toBe(1 + count);
+  });
+
+test("a lost event is found by the audit", async () => {
+  const { clock, runtime, woken, look, container } = await createScene();
+  expect(await look()).toEqual(["running"]);
+  woken.length = 0;
+  runtime.losesEvents = true;
+  runtime.exit(container, 1);
+  await clock.advance(299_000);
+  expect(woken).toEqual([]);
+  await clock.advance(1000);
+  expect(woken).toEqual(["web"]);
+  expect(await look()).toEqual(["exited"]);
+});
+
+test("without any events an exit is seen within a second", async () => {
+  const { clock, runtime, woken, look, container } = await createScene("none");
+  await look();
+  woken.length = 0;
+  runtime.exit(container, 1);
+  await clock.advance(1000);
+  expect(woken).toEqual(["web"]);
+});
+
+test("an outage is told once, and so is its end; everything is listed and every image doubted then", async () => {
+  const { clock, runtime, log, woken, images, audits, look, completed } = await createScene();
+  await look();
+  await images.presence("busybox:1");
+  log.told();
+  woken.length = 0;
+  runtime.goDown();
+  runtime.goDown();
+  await expect(look()).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  await clock.advance(900_000);
+  expect(audits()).toBe(1);
+  runtime.comeBack();
+  await rest();
+  expect([audits(), completed()]).toEqual([2, 2]);
+  expect(woken).toEqual(["web"]);
+  expect(log.told()).toEqual([
+    "warn: the container runtime is away; pods keep running, and it is waited for",
+    "info: the container runtime is back",
+  ]);
+  runtime.calls.length = 0;
+  await images.presence("busybox:1");
+  expect(runtime.calls).toEqual(["imageStatus busybox:1"]);
+});
+
+test("a list that fails is tried again after half a second, and only then is everything known", async () => {
+  const failure = () => new CriError("DEADLINE_EXCEEDED", "ListContainers", "no answer");
+  const { clock, log, completed, audits, woken } = await createScene("cri-events", (runtime) => {
+    runtime.failures.listContainers = [failure(), failure()];
+  });
+  expect([completed(), woken.length]).toEqual([0, 0]);
+  await clock.advance(499);
+  expect(audits()).toBe(1);
+  await clock.advance(1);
+  expect([audits(), completed()]).toEqual([2, 0]);
+  await clock.advance(500);
+  expect([audits(), completed()]).toEqual([3, 1]);
+  await clock.advance(299_000);
+  expect(audits()).toBe(3);
+  expect(log.told().filter((line) => line.startsWith("warn: the container runtime could not be listed"))).toHaveLength(
+    2,
+  );
+});
+
+test("a new pod that somebody else has made is found a moment after its event", async () => {
+  const { clock, runtime, woken, audits } = await createScene();
+  const sandbox = runtime.addForeignSandbox(sandboxOf("other"));
+  runtime.addForeignContainer(sandbox, containerOf("other"));
+  await clock.advance(99);
+  expect(audits()).toBe(1);
+  await clock.advance(1);
+  expect(audits()).toBeGreaterThan(1);
+  expect(woken).toContain("other");
+});
+
+test("the end of something that nobody knows is no reason to list everything", async () => {
+  const { clock, runtime, audits } = await createScene("containerd-events");
+  runtime.losesEvents = true;
+  const sandbox = runtime.addForeignSandbox(sandboxOf("other"));
+  runtime.losesEvents = false;
+  await runtime.removePodSandbox(sandbox);
+  await clock.advance(1000);
+  expect(audits()).toBe(1);
+});
+
+test("a stranger's events are not asked about again and again", async () => {
+  const { clock, runtime, audits, log } = await createScene("containerd-events");
+  const stranger = runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata: { name: "who" } }));
+  await clock.advance(100);
+  const before = audits();
+  runtime.exitSandbox(stranger);
+  await clock.advance(1000);
+  expect(audits()).toBe(before);
+  expect(log.told().filter((line) => line.includes("belongs to no pod"))).toHaveLength(1);
+});
+
+test("it ends when the signal aborts, and no audit follows", async () => {
+  const { clock, ending, followed, audits } = await createScene("none");
+  ending.abort();
+  await followed;
+  await clock.advance(10_000);
+  expect(audits()).toBe(1);
+});

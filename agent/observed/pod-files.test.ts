@@ -1,0 +1,53 @@
+import { expect, test } from "bun:test";
+import type { PodUid } from "../../proto/ids.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { createPodFiles } from "./pod-files.ts";
+
+const pod = { uid: "u" as PodUid, namespace: "shop", name: "web" };
+
+async function look(...files: readonly string[]) {
+  const disk = new FakeDisk(() => 0);
+  for (const path of files) {
+    await disk.at("/").makeFolder(path.slice(0, path.lastIndexOf("/")), 0o755);
+    if (!path.endsWith("/")) await disk.at("/").write(path, "", 0o600);
+  }
+  return createPodFiles(disk.at("/root"), disk.at("/logs")).look(pod);
+}
+
+const rows: readonly [sentence: string, files: readonly string[], exist: boolean, attempts: Record<string, number>][] =
+  [
+    ["nothing", [], false, {}],
+    ["a folder without logs", ["/root/pods/u/"], true, {}],
+    ["logs without a folder", ["/logs/shop_web_u/"], true, {}],
+    ["another pod's folder and logs", ["/root/pods/v/", "/logs/shop_web_v/a/0.log"], false, {}],
+    ["one log", ["/logs/shop_web_u/a/0.log"], true, { a: 0 }],
+    [
+      "the highest number, which is not the last by name",
+      ["/logs/shop_web_u/a/9.log", "/logs/shop_web_u/a/10.log"],
+      true,
+      { a: 10 },
+    ],
+    ["a rotated log", ["/logs/shop_web_u/a/3.log.20260101-000000.gz"], true, { a: 3 }],
+    ["each container's own", ["/logs/shop_web_u/a/1.log", "/logs/shop_web_u/b/2.log"], true, { a: 1, b: 2 }],
+    [
+      "files that are no logs",
+      ["/logs/shop_web_u/a/x.log", "/logs/shop_web_u/a/4.txt", "/logs/shop_web_u/note"],
+      true,
+      {},
+    ],
+  ];
+for (const [sentence, files, exist, attempts] of rows)
+  test(`the disk shows ${sentence}`, async () => {
+    const found = await look(...files);
+    expect(found.exist).toBe(exist);
+    expect(Object.fromEntries(found.loggedAttempts)).toEqual(attempts);
+  });
+
+test("every folder below pods/ is a pod; without that folder there is none", async () => {
+  const disk = new FakeDisk(() => 0);
+  const files = createPodFiles(disk.at("/root"), disk.at("/logs"));
+  expect(await files.uids()).toEqual([]);
+  await disk.at("/root").makeFolder("pods/u-1", 0o755);
+  await disk.at("/root").makeFolder("pods/u-2", 0o755);
+  expect((await files.uids()) as readonly string[]).toEqual(["u-1", "u-2"]);
+});

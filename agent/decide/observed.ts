@@ -58,7 +58,6 @@ export interface ContainerExit {
   readonly message: string;
 }
 
-export type RunningContainer = Extract<ObservedContainer, { state: "running" }>;
 export type ExitedContainer = Extract<ObservedContainer, { state: "exited" }>;
 
 export type ImagePresence =

@@ -47,7 +47,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
   };
 }
 
-export function knownOf(entry: Entry, id: string): ObservedSandbox | ObservedContainer | undefined {
+function knownOf(entry: Entry, id: string): ObservedSandbox | ObservedContainer | undefined {
   return entry.sandboxes.get(id as SandboxId) ?? entry.containers.get(id as ContainerId);
 }
 

@@ -10,7 +10,7 @@ export type Rule = (tree: Tree) => readonly string[];
  * Who may import whom, from the street to the roof: a room may import what stands behind it, and nothing else of ours. `host` in
  * `agent/decide` or `agent/act` in `agent/observed` would be an arrow that goes up or sideways.
  */
-export const floors: Readonly<Record<string, readonly string[]>> = {
+const floors: Readonly<Record<string, readonly string[]>> = {
   proto: [],
   host: [],
   cri: ["proto", "host"],
@@ -53,7 +53,7 @@ function linesWith(files: readonly (readonly [string, string])[], pattern: RegEx
   );
 }
 
-export const importsGoDown: Rule = (tree) =>
+const importsGoDown: Rule = (tree) =>
   product(tree).flatMap(([path, text]) => {
     const from = roomOf(path);
     if (from === undefined) return [`${path}: it stands in no room of the house`];
@@ -69,14 +69,14 @@ export const importsGoDown: Rule = (tree) =>
   });
 
 /** Decisions and translations: no time, no chance, no machine, no waiting. */
-export const decisionsArePure: Rule = (tree) =>
+const decisionsArePure: Rule = (tree) =>
   linesWith(
     product(tree).filter(([path]) => /^agent\/(decide|translate)\//.test(path)),
     /\b(Date\.now|new Date\b|Math\.random|process\.|Bun\.|console\.|setTimeout|setInterval|setImmediate|fetch\(|await |async )|"node:/,
   );
 
 /** Time is asked for in one place, and nobody looks again and again where an event exists. */
-export const nobodyPolls: Rule = (tree) => [
+const nobodyPolls: Rule = (tree) => [
   ...linesWith(product(tree), /\bsetInterval\b/),
   ...linesWith(
     product(tree).filter(([path]) => !path.startsWith("host/") && !TIMER_OWNERS.has(path)),
@@ -86,7 +86,7 @@ export const nobodyPolls: Rule = (tree) => [
 /** Those who hold a timer outside host, each for one reason: the first bundles a burst of changes for whoever watches. */
 const TIMER_OWNERS = new Set(["agent/serve/local.ts"]);
 
-export const typesSayWhatTheyMean: Rule = (tree) =>
+const typesSayWhatTheyMean: Rule = (tree) =>
   linesWith(ours(tree), /(:|<|\bas|\||,) ?any\b(?!\w| \w)|@ts-(ignore|nocheck|expect-error)|^\s*(export )?enum /);
 
 /** The field's words are Kubernetes' and the kernel's; these are nobody's. */
@@ -96,7 +96,7 @@ const TERMS =
   /(Cpu|Memory|Topology)Manager|DataKey|SecurityContext|ServiceAccount|BaseUrl|RuntimeService|ImageService|imageServiceEndpoint|ImageServiceEndpoint|service(?=[A-Z])|Services?\b(?<=\bServices?)/g;
 const EXPORTED = /^export (?:async )?(?:function\*?|const|class|interface|type|let) (\w+)/gm;
 
-export const namesAreClear: Rule = (tree) =>
+const namesAreClear: Rule = (tree) =>
   ours(tree).flatMap(([path, text]) => {
     const file = path.slice(path.lastIndexOf("/") + 1);
     const folders = path.split("/").slice(0, -1);
@@ -117,7 +117,7 @@ const LONGEST_FILE = 400;
 const LONG_BY_NATURE =
   /^(agent\/config\/(schema|feature-gates|flag-table)\.ts|test\/fakes\/runtime\.ts|test\/contract\/runtime\.ts)$/;
 
-export const filesAreShort: Rule = (tree) =>
+const filesAreShort: Rule = (tree) =>
   ours(tree)
     .filter(
       ([path, text]) =>
@@ -126,25 +126,25 @@ export const filesAreShort: Rule = (tree) =>
     .map(([path, text]) => `${path}: ${text.split("\n").length} lines; one idea a file, ${LONGEST_FILE} lines at most`);
 
 /** Argument lists, never command lines. What a container of a test runs is its own affair. */
-export const noShell: Rule = (tree) =>
+const noShell: Rule = (tree) =>
   linesWith(
     product(tree),
     /\bBun\.\$|\bshell: true|import \{[^}]*\bexec(Sync)?\b[^}]*\} from "node:child_process"|["'](\/bin\/)?(ba)?sh["'],/,
   );
 
 /** A swallowed error needs a sentence that says why. */
-export const errorsAreNotSwallowed: Rule = (tree) =>
+const errorsAreNotSwallowed: Rule = (tree) =>
   ours(tree).flatMap(([path, text]) =>
     [...text.matchAll(/catch(?: \(\w+\))? \{\s*\}|\.catch\(\(\) => \{\s*\}\)/g)].map(
       ({ index }) => `${path}:${text.slice(0, index).split("\n").length}: an empty catch without a word`,
     ),
   );
 
-export const nothingIsLeftUndone: Rule = (tree) =>
+const nothingIsLeftUndone: Rule = (tree) =>
   linesWith(ours(tree), /(\/\/|\*).*\b(TODO|FIXME|XXX|HACK)\b|\b(test|it|describe)\.(only|todo)\(|^export default /);
 
 /** ARCHITECTURE.md names every folder of the house, and none that is not there. */
-export const architectureIsTrue: Rule = (tree) => {
+const architectureIsTrue: Rule = (tree) => {
   const text = tree.get("ARCHITECTURE.md") ?? "";
   const named = new Set([...text.matchAll(/^\s*`([a-z0-9/-]+)\/`/gm)].map(([, folder = ""]) => folder));
   const present = new Set(
@@ -163,7 +163,7 @@ export const architectureIsTrue: Rule = (tree) => {
 };
 
 /** Each dependency has a line that says why it, and why not another. */
-export const dependenciesAreDecided: Rule = (tree) => {
+const dependenciesAreDecided: Rule = (tree) => {
   const decisions = [...tree]
     .filter(([path]) => path.startsWith("docs/decisions/"))
     .map(([, text]) => text)

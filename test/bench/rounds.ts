@@ -75,6 +75,7 @@ export async function measureAll(subjects: Subjects, effort: Effort): Promise<Me
   const fromNothing = [];
   for (let round = 0; round < effort.starts; round++) {
     fromNothing.push(...(await measureStarts(agent.fromNothing, names(1))).each);
+    await pause(GROW_UP_MS);
     await measureRemovals(agent);
   }
   await agent.restart();
@@ -97,8 +98,12 @@ export async function measureAll(subjects: Subjects, effort: Effort): Promise<Me
   return { version, idleEmpty, singles, oneAtATime, batches, idleFull, memoryAfter, fromNothing };
 }
 
+/** The kernel ignores SIGTERM for the first process of a container until that has said what to do on it. */
+const GROW_UP_MS = 250;
+
 async function measureOne(subject: Subject, names: readonly string[]): Promise<StartAndRemoval> {
   const start = await measureStarts(subject, names);
+  await pause(GROW_UP_MS);
   return { start, removal: await measureRemovals(subject) };
 }
 
@@ -112,6 +117,7 @@ async function measurePair(
   const before = await agent.usage();
   const start = await measureStarts(agent, names(count));
   const between = await agent.usage();
+  await pause(GROW_UP_MS);
   await whileTheyRun();
   const beforeRemoval = await agent.usage();
   const removal = await measureRemovals(agent);
@@ -128,7 +134,7 @@ async function measurePair(
 }
 
 /** What a start leaves to do for the garbage collector and for timers is over after this. */
-const SETTLE_MS = 5_000;
+const SETTLE_MS = 10_000;
 
 async function measureIdle(agent: Berth, idleMs: number): Promise<Idle> {
   await pause(SETTLE_MS);

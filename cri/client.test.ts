@@ -16,6 +16,7 @@ import {
   RunPodSandboxResponse,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
+import { DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
 import type { ContainerId, PodUid } from "../proto/ids.ts";
 import { startCriServer, type UnaryAnswer } from "../test/fakes/cri-server.ts";
 import { type CriRuntime, createRuntime } from "./client.ts";
@@ -133,6 +134,39 @@ test("a call that is given up is CANCELLED, and the runtime sees it", async () =
   caller.abort();
   expect(await failure).toMatchObject({ code: "CANCELLED", verb: "PullImage" });
   await seen.promise;
+});
+
+describe("a container that cannot be removed because a start that was cut short has left its task", () => {
+  const refused: UnaryAnswer = (_, answer) =>
+    answer({ code: grpcStatus.FAILED_PRECONDITION, details: "cannot delete running task" });
+  const tasks = "/containerd.services.tasks.v1.Tasks/Delete";
+
+  test("is removed once containerd's own task service has taken the task away", async () => {
+    const told: string[] = [];
+    let isLeft = true;
+    const { removeContainer } = await connect({
+      [runtimePath("RemoveContainer")]: (call, answer) =>
+        isLeft ? refused(call, answer) : answer(null, Buffer.alloc(0)),
+      [tasks](call, answer) {
+        told.push(
+          `${String(call.metadata.get("containerd-namespace"))} ${bytesOf(DeleteTaskRequest, { containerId: "c" }).equals(call.request)}`,
+        );
+        isLeft = false;
+        answer(null, Buffer.alloc(0));
+      },
+    });
+    await removeContainer("c" as ContainerId);
+    expect(told).toEqual(["k8s.io true"]);
+  });
+
+  test("is refused in the runtime's words where there is no such service, or it refuses too", async () => {
+    for (const unary of [{}, { [tasks]: refused }]) {
+      const { removeContainer } = await connect({ [runtimePath("RemoveContainer")]: refused, ...unary });
+      const failure = await failureOf(removeContainer("c" as ContainerId));
+      expect(failure).toMatchObject({ code: "FAILED_PRECONDITION", verb: "RemoveContainer" });
+      for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+    }
+  });
 });
 
 test("a refusal has the runtime's code and words, and gRPC's error as its cause", async () => {

@@ -5,6 +5,7 @@ import {
   InterceptingCall,
   type Interceptor,
   logVerbosity,
+  Metadata,
   type ServiceError,
   setLogVerbosity,
 } from "@grpc/grpc-js";
@@ -132,7 +133,10 @@ function call<Request, Response>(
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(cancelledBefore(verb.name));
     const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : clock.now() + deadlineMs;
-    const sent = client.makeUnaryRequest(verb.path, verb.encode, verb.decode, request, { deadline }, settle);
+    const metadata = new Metadata();
+    for (const [key, value] of Object.entries(verb.metadata ?? {})) metadata.set(key, value);
+    const { path, encode, decode } = verb;
+    const sent = client.makeUnaryRequest(path, encode, decode, request, metadata, { deadline }, settle);
     signal?.addEventListener("abort", cancel, { once: true });
 
     function cancel() {

@@ -20,6 +20,7 @@ import { podUidLabel } from "../proto/cri/labels.ts";
 import type { ContainerId } from "../proto/ids.ts";
 import type { Connection } from "./connection.ts";
 import { absentIsFine, CriError } from "./error.ts";
+import { removeWithLeftTask } from "./left-task.ts";
 import type { CallOptions, Runtime } from "./runtime.ts";
 import { runtimeVerb } from "./verb.ts";
 
@@ -69,7 +70,11 @@ export function createContainers({ call }: Connection, requestTimeoutMs: number)
       await call(verbs.stop, request, limits).catch(absentIsFine);
     },
     async removeContainer(containerId, options) {
-      await call(verbs.remove, { containerId }, { deadlineMs: requestTimeoutMs, ...options }).catch(absentIsFine);
+      const limits = { deadlineMs: requestTimeoutMs, ...options };
+      const remove = () => call(verbs.remove, { containerId }, limits);
+      await remove()
+        .catch((refusal: unknown) => removeWithLeftTask({ call }, containerId, limits, refusal, remove))
+        .catch(absentIsFine);
     },
     async containerStatus(containerId, options) {
       const request = { containerId, verbose: false };

@@ -6,6 +6,8 @@ export interface Verb<Request, Response> {
   readonly path: string;
   readonly encode: (request: Request) => Buffer;
   readonly decode: (bytes: Buffer) => Response;
+  /** Metadata that goes with every request. */
+  readonly metadata?: Readonly<Record<string, string>>;
 }
 
 interface Codec<Message> {

@@ -1,3 +1,5 @@
+import type { SandboxId } from "../../proto/ids.ts";
+import { subjectOf } from "./action.ts";
 import type { PodMemory } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
@@ -42,9 +44,11 @@ export function planEnding(
   if (needStop.length > 0) return "terminating";
   if (!ending.removesAll) return "ended";
 
-  // Removing a sandbox removes the containers in it; only those whose sandbox is gone already need a removal of their own.
+  // Removing a sandbox removes the containers in it; those whose sandbox is gone already need a removal of their own, and so do
+  // those that may be why their sandbox could not be removed.
   const sandboxes = new Set(observed.sandboxes.map(({ id }) => id));
-  const strays = observed.containers.filter(({ sandboxId }) => !sandboxes.has(sandboxId));
+  const hasFailed = (id: SandboxId) => memory.failures.has(subjectOf({ kind: "removeSandbox", id, why }));
+  const strays = observed.containers.filter(({ sandboxId: id }) => !sandboxes.has(id) || hasFailed(id));
   for (const { name, id } of strays) plan.propose({ kind: "removeContainer", name, id, why });
   for (const id of sandboxes) plan.propose({ kind: "removeSandbox", id, why });
   if (strays.length > 0 || sandboxes.size > 0) return "terminating";

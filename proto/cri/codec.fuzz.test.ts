@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { Enum, type Field, MapField, Namespace, parse, Type } from "protobufjs";
 import * as api from "./gen/api.ts";
 import * as containerdEvents from "./gen/containerd-events.ts";
+import * as containerdTasks from "./gen/containerd-tasks.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;
@@ -21,8 +22,9 @@ async function readProto(name: string): Promise<readonly Type[]> {
   return namespace instanceof Namespace ? namespace.nestedArray.filter((object) => object instanceof Type) : [];
 }
 
-const messages = [...(await readProto("api.proto")), ...(await readProto("containerd-events.proto"))];
-const codecs = { ...api, ...containerdEvents } as unknown as Readonly<Record<string, Codec>>;
+const protos = ["api.proto", "containerd-events.proto", "containerd-tasks.proto"];
+const messages = (await Promise.all(protos.map(readProto))).flat();
+const codecs = { ...api, ...containerdEvents, ...containerdTasks } as unknown as Readonly<Record<string, Codec>>;
 const ours = ({ name }: Type): Codec => {
   const found = codecs[name];
   if (found === undefined) throw new Error(`no codec for ${name}`);

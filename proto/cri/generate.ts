@@ -18,7 +18,7 @@ const codecOptions = [
 ];
 
 /**
- * Rebuilds the codec of the CRI and of containerd's events from the `.proto` files beside this one.
+ * Rebuilds the codec of the CRI and of containerd's own services from the `.proto` files beside this one.
  * Whatever else the folder holds is removed.
  */
 export function generateCri(folder: string): void {

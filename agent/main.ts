@@ -139,7 +139,10 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
     sources.push({
       kind: "file",
       follow: (desired, signal) =>
-        followStaticPath({ path, nodeName, checkEveryMs: config.fileCheckFrequencyMs, clock, log, desired }, signal),
+        followStaticPath(
+          { path, nodeName, checkEveryMs: config.fileCheckFrequencyMs, filesAt: createFiles, clock, log, desired },
+          signal,
+        ),
     });
   if (url !== undefined)
     sources.push({

@@ -1,6 +1,6 @@
 import { basename, dirname } from "node:path/posix";
 import type { Clock } from "../../host/clock.ts";
-import { createFiles, type FileStat, type Files, FilesError } from "../../host/files.ts";
+import { type FileEntry, type FileStat, type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../decide/desired.ts";
@@ -8,12 +8,14 @@ import type { OfferedPod } from "../decide/merge.ts";
 import { readPodManifest } from "./manifest.ts";
 import type { DesiredPods } from "./pods.ts";
 import { unsettledUntil } from "./settle.ts";
+import { createTrouble, messageOf } from "./trouble.ts";
 
 export interface StaticPathSettings {
   /** `staticPodPath`: a folder of manifests, or one manifest. */
   readonly path: string;
   readonly nodeName: string;
   readonly checkEveryMs: number;
+  readonly filesAt: (root: string) => Files;
   readonly clock: Clock;
   readonly log: Log;
   readonly desired: Pick<DesiredPods, "all" | "offer">;
@@ -33,8 +35,8 @@ interface Watch extends StaticPathSettings {
   /** The one manifest that counts, where `path` is no folder. */
   readonly only: string | undefined;
   readonly known: Map<string, KnownFile>;
-  /** Names of pods that were refused because another file has them; told once. */
-  readonly told: Set<string>;
+  /** Who was refused because another file has the pod's name; told once. */
+  readonly conflicts: Set<string>;
   /** What was offered last. */
   offered: readonly OfferedPod[] | undefined;
 }
@@ -45,21 +47,15 @@ const AGAIN_MS = 1000;
 /**
  * Follows a folder of manifests: by inotify at once, and by an audit of the folder's files every `fileCheckFrequency`. A
  * manifest that cannot be used is refused with its reason, said once, and the last good version of its pod stays wanted.
+ * Resolves when the signal aborts and never rejects.
  */
 export async function followStaticPath(settings: StaticPathSettings, signal: AbortSignal): Promise<void> {
-  const { path, clock, log, checkEveryMs, desired } = settings;
-  const found = await createFiles("/").stat(path);
-  const isFile = found !== undefined && found.kind !== "directory";
-  const files = createFiles(isFile ? dirname(path) : path);
-  const watch: Watch = {
-    ...settings,
-    files,
-    only: isFile ? basename(path) : undefined,
-    known: lastGoodOf(desired, files),
-    told: new Set(),
-    offered: undefined,
-  };
+  const { clock, log, checkEveryMs } = settings;
+  const watch = await openWatch(settings);
+  const { files } = watch;
   const alarm = createAlarm(clock, signal);
+  const reading = createTrouble(log, { folder: files.root }, "the folder of manifests is read again");
+  const offering = createTrouble(log, { folder: files.root }, "the pods of the manifests are taken again");
   let watching: AbortController | undefined;
 
   /** The folder may come and go; while it is away the audit looks for it. */
@@ -80,14 +76,43 @@ export async function followStaticPath(settings: StaticPathSettings, signal: Abo
     alarm.ring();
   }
 
+  /** Returns when to look again before the next audit. */
+  async function look(): Promise<number> {
+    let again: number;
+    try {
+      again = await read(watch);
+      reading.over();
+    } catch (error) {
+      reading.met(`the folder of manifests cannot be read: ${messageOf(error)}; its pods stay as they are`);
+      return clock.now() + AGAIN_MS;
+    }
+    try {
+      await offer(watch);
+      offering.over();
+      return again;
+    } catch (error) {
+      offering.met(`the pods of the manifests cannot be taken: ${messageOf(error)}; those known stay as they are`);
+      return clock.now() + AGAIN_MS;
+    }
+  }
+
   while (!signal.aborted) {
     arm();
-    const again = await scan(watch).catch((error: unknown) => {
-      log.warn({ err: error, folder: files.root }, "the folder of manifests cannot be read; its pods stay as they are");
-      return clock.now() + AGAIN_MS;
-    });
+    const again = await look();
     await alarm.wait(Math.min(again, clock.now() + checkEveryMs));
   }
+}
+
+async function openWatch(settings: StaticPathSettings): Promise<Watch> {
+  const { path, filesAt, desired } = settings;
+  // What cannot even be looked at is told by the first look into it.
+  const found = await filesAt("/")
+    .stat(path)
+    .catch(() => undefined);
+  const isFile = found !== undefined && found.kind !== "directory";
+  const files = filesAt(isFile ? dirname(path) : path);
+  const only = isFile ? basename(path) : undefined;
+  return { ...settings, files, only, known: lastGoodOf(desired, files), conflicts: new Set(), offered: undefined };
 }
 
 /** What the last agent had taken from each file: it counts where a manifest is broken now. */
@@ -129,35 +154,38 @@ function createAlarm(clock: Clock, signal: AbortSignal) {
   };
 }
 
-/** Reads what has changed and offers the whole. Returns when to look again because a file is still being written. */
-async function scan(watch: Watch): Promise<number> {
-  const { files, known, only, desired } = watch;
+/** Reads what has changed. Returns when to look again because a file is still being written; infinity when none is. */
+async function read(watch: Watch): Promise<number> {
+  const { files, known, only } = watch;
   const entries = ((await files.list(".")) ?? []).filter(({ name }) =>
     only === undefined ? !name.startsWith(".") : name === only,
   );
   const present = new Set(entries.map(({ name }) => name));
   for (const name of known.keys()) if (!present.has(name)) known.delete(name);
-  const looks = await Promise.all(entries.map(({ name }) => look(watch, name)));
-  const pods = offered(watch);
-  if (!isSameOffer(pods, watch.offered)) await desired.offer("file", pods);
-  watch.offered = pods;
+  const looks = await Promise.all(entries.map((entry) => readEntry(watch, entry)));
   return Math.min(...looks.filter((until) => until !== undefined));
 }
 
-async function look(watch: Watch, name: string): Promise<number | undefined> {
-  const { files, known, clock } = watch;
-  const before = known.get(name);
+/** Offers the whole if it is not what was offered last. */
+async function offer(watch: Watch): Promise<void> {
+  const pods = podsOf(watch);
+  if (!isSameOffer(pods, watch.offered)) await watch.desired.offer("file", pods);
+  watch.offered = pods;
+}
+
+async function readEntry(watch: Watch, { name }: FileEntry): Promise<number | undefined> {
+  const { files, known, clock, nodeName } = watch;
+  const path = files.path(name);
   let stat: FileStat | undefined;
   try {
     stat = await files.stat(name);
-    if (stat === undefined)
-      throw new FilesError("ENOENT", files.path(name), `${files.path(name)} is a link that leads nowhere`);
+    if (stat === undefined) throw new FilesError("ENOENT", path, `${path} is a link that leads nowhere`);
     // Folders are none of our business: manifests are not looked for in them.
-    if (stat.kind === "directory" || isSame(before?.stat, stat)) return undefined;
+    if (stat.kind === "directory" || isSame(known.get(name)?.stat, stat)) return undefined;
     const until = unsettledUntil(stat, clock.now());
     if (until !== undefined) return until;
     const text = await files.read(name, LARGEST_MANIFEST_BYTES);
-    keep(watch, name, stat, await readPodManifest(text, { path: files.path(name), nodeName: watch.nodeName }));
+    keep(watch, name, stat, await readPodManifest(text, { path, nodeName }));
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
     keep(watch, name, stat, { problem: error.message });
@@ -187,7 +215,8 @@ function isSame(a: FileStat | undefined, b: FileStat): boolean {
 }
 
 /** Every pod once: of two files that claim one name, the first in order has it. */
-function offered({ files, known, told, log }: Watch): readonly OfferedPod[] {
+function podsOf(watch: Watch): readonly OfferedPod[] {
+  const { files, known, log } = watch;
   const owners = new Map<string, string>();
   return [...known]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -200,8 +229,8 @@ function offered({ files, known, told, log }: Watch): readonly OfferedPod[] {
         return [{ pod, source: { kind: "file" as const, path: files.path(file) } }];
       }
       const problem = `manifest refused: pod ${name} is already defined by ${owner}`;
-      if (!told.has(file + problem)) log.error({ file: files.path(file) }, problem);
-      told.add(file + problem);
+      if (!watch.conflicts.has(file + problem)) log.error({ file: files.path(file) }, problem);
+      watch.conflicts.add(file + problem);
       return [];
     });
 }

@@ -1,0 +1,99 @@
+import { afterEach, expect, test } from "bun:test";
+import { type Files, FilesError } from "../../host/files.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { fullNameOf } from "../decide/desired.ts";
+import type { OfferedPod } from "../decide/merge.ts";
+import { followStaticPath } from "./static-files.ts";
+
+const manifest = (name: string, image = "busybox:1") =>
+  JSON.stringify({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name },
+    spec: { containers: [{ name: "a", image }] },
+  });
+
+let ending = new AbortController();
+afterEach(() => ending.abort());
+
+/** A folder of manifests that is followed; `files` puts something between the follower and the disk. */
+async function follow(contents: Readonly<Record<string, string>>, files: (files: Files) => Files = (same) => same) {
+  const clock = new FakeClock();
+  const disk = new FakeDisk(clock.now);
+  const folder = disk.at("/m");
+  await disk.at("/").makeFolder("m", 0o755);
+  for (const [name, text] of Object.entries(contents)) await folder.write(name, text, 0o644);
+  const log = new FakeLog();
+  const offers: string[] = [];
+  const desired = {
+    all: () => [],
+    offer: async (_: string, pods: readonly OfferedPod[]) => {
+      desired.beforeOffer();
+      offers.push(pods.map(({ pod }) => `${fullNameOf(pod)} ${pod.spec.containers[0]?.image}`).join(", "));
+    },
+    beforeOffer: () => {},
+  };
+  ending = new AbortController();
+  const settings = { path: "/m", nodeName: "node", checkEveryMs: 20_000, clock, log, desired };
+  const start = async () => {
+    void followStaticPath({ ...settings, filesAt: (root) => files(disk.at(root)) }, ending.signal);
+    await rest();
+  };
+  return { clock, disk, folder, log, offers, desired, start };
+}
+
+const fail = (message: string) => () => {
+  throw new Error(message);
+};
+
+test("a folder that cannot be read is said once, and once when it can be again; its pods stay wanted meanwhile", async () => {
+  const { clock, disk, log, offers, start } = await follow({ "web.yaml": manifest("web") });
+  await start();
+  disk.before = (verb, path) => {
+    if (verb === "list") throw new FilesError("EIO", path, `${path} failed: input/output error`);
+  };
+  await clock.advance(60_000);
+  expect(log.told()).toEqual([
+    "error: the folder of manifests cannot be read: /m failed: input/output error; its pods stay as they are",
+  ]);
+  disk.before = () => {};
+  await clock.advance(1000);
+  expect(log.told()).toEqual(["info: the folder of manifests is read again"]);
+  expect(offers).toEqual(["default/web-node busybox:1"]);
+});
+
+test("another reason is another sentence", async () => {
+  const { clock, disk, log, start } = await follow({});
+  disk.before = fail("the first");
+  await start();
+  await clock.advance(5000);
+  disk.before = fail("the second");
+  await clock.advance(5000);
+  expect(log.told().map((line) => /the (first|second)/.exec(line)?.[0])).toEqual(["the first", "the second"]);
+});
+
+test("pods that cannot be taken are said once, not blamed on the folder, and offered until they are taken", async () => {
+  const { clock, log, offers, desired, start } = await follow({ "web.yaml": manifest("web") });
+  desired.beforeOffer = fail("no room");
+  await start();
+  await clock.advance(30_000);
+  expect(log.told()).toEqual([
+    "error: the pods of the manifests cannot be taken: no room; those known stay as they are",
+  ]);
+  desired.beforeOffer = () => {};
+  await clock.advance(1000);
+  expect(log.told()).toEqual(["info: the pods of the manifests are taken again"]);
+  expect(offers).toEqual(["default/web-node busybox:1"]);
+});
+
+test("a folder that cannot be looked at when the agent starts is followed as soon as it can be", async () => {
+  const { clock, disk, log, offers, start } = await follow({ "web.yaml": manifest("web") });
+  disk.before = fail("not yet");
+  await start();
+  disk.before = () => {};
+  await clock.advance(1000);
+  expect(log.told()).toHaveLength(2);
+  expect(offers).toEqual(["default/web-node busybox:1"]);
+});

@@ -97,3 +97,51 @@ test("a folder that cannot be looked at when the agent starts is followed as soo
   expect(log.told()).toHaveLength(2);
   expect(offers).toEqual(["default/web-node busybox:1"]);
 });
+
+/** The folder still shows `ghost.yaml`, which is gone by the time that somebody looks at it. */
+const withGhost =
+  (kind: "file" | "symlink") =>
+  (files: Files): Files => ({
+    ...files,
+    list: async (path) => [...((await files.list(path)) ?? []), { name: "ghost.yaml", kind }],
+  });
+
+const ghosts: readonly (readonly [sentence: string, files: (files: Files) => Files, told: readonly string[]])[] = [
+  ["a file that is removed while the folder is read is no mistake", withGhost("file"), []],
+  [
+    "a file that is removed before it is read is no mistake",
+    (files) => {
+      const { list, read } = withGhost("file")(files);
+      return { ...files, list, read, stat: (path) => files.stat(path.replace("ghost", "web")) };
+    },
+    [],
+  ],
+  [
+    "a link that leads nowhere is one",
+    withGhost("symlink"),
+    ["error: manifest refused: /m/ghost.yaml is a link that leads nowhere"],
+  ],
+];
+for (const [sentence, files, told] of ghosts)
+  test(sentence, async () => {
+    const { clock, log, offers, start } = await follow({ "web.yaml": manifest("web") }, files);
+    await start();
+    await clock.advance(60_000);
+    expect(log.told()).toEqual([...told]);
+    expect(offers).toEqual(["default/web-node busybox:1"]);
+  });
+
+test("two files for one pod are told each time that it happens, not as long as it lasts", async () => {
+  const { clock, folder, log, offers, start } = await follow({ "a.yaml": manifest("web") });
+  const refusal = "error: manifest refused: pod default/web-node is already defined by a.yaml";
+  await start();
+  for (let time = 0; time < 2; time++) {
+    await folder.write("b.yaml", manifest("web", "busybox:2"), 0o644);
+    await clock.advance(60_000);
+    expect(log.told()).toEqual([refusal]);
+    await folder.write("b.yaml", manifest("other"), 0o644);
+    await clock.advance(1000);
+  }
+  expect(log.told()).toEqual([]);
+  expect(offers.at(-1)).toBe("default/web-node busybox:1, default/other-node busybox:1");
+});

@@ -35,8 +35,8 @@ interface Watch extends StaticPathSettings {
   /** The one manifest that counts, where `path` is no folder. */
   readonly only: string | undefined;
   readonly known: Map<string, KnownFile>;
-  /** Who was refused because another file has the pod's name; told once. */
-  readonly conflicts: Set<string>;
+  /** Who was refused by the last look because another file has the pod's name. */
+  conflicts: ReadonlySet<string>;
   /** What was offered last. */
   offered: readonly OfferedPod[] | undefined;
 }
@@ -173,7 +173,7 @@ async function offer(watch: Watch): Promise<void> {
   watch.offered = pods;
 }
 
-async function readEntry(watch: Watch, { name }: FileEntry): Promise<number | undefined> {
+async function readEntry(watch: Watch, { name, kind }: FileEntry): Promise<number | undefined> {
   const { files, known, clock, nodeName } = watch;
   const path = files.path(name);
   let stat: FileStat | undefined;
@@ -188,7 +188,9 @@ async function readEntry(watch: Watch, { name }: FileEntry): Promise<number | un
     keep(watch, name, stat, await readPodManifest(text, { path, nodeName }));
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
-    keep(watch, name, stat, { problem: error.message });
+    // It was removed since the folder was listed: that is no mistake of anybody's.
+    if (error.code === "ENOENT" && kind !== "symlink") known.delete(name);
+    else keep(watch, name, stat, { problem: error.message });
   }
   return undefined;
 }
@@ -218,7 +220,8 @@ function isSame(a: FileStat | undefined, b: FileStat): boolean {
 function podsOf(watch: Watch): readonly OfferedPod[] {
   const { files, known, log } = watch;
   const owners = new Map<string, string>();
-  return [...known]
+  const conflicts = new Set<string>();
+  const pods = [...known]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([file, { pod }]) => {
       if (pod === undefined) return [];
@@ -230,7 +233,9 @@ function podsOf(watch: Watch): readonly OfferedPod[] {
       }
       const problem = `manifest refused: pod ${name} is already defined by ${owner}`;
       if (!watch.conflicts.has(file + problem)) log.error({ file: files.path(file) }, problem);
-      watch.conflicts.add(file + problem);
+      conflicts.add(file + problem);
       return [];
     });
+  watch.conflicts = conflicts;
+  return pods;
 }

@@ -52,6 +52,7 @@ function readOptions(): Options {
 /** Two equal runtimes, since an agent would take the floor's pods for strays and end them. */
 async function bench({ isQuick, version, binary: given }: Options) {
   const load = { before: loadNow(), after: 0 };
+  const interruption = interrupted();
   const effort = isQuick ? quickEffort : fullEffort;
   if (given === undefined) console.log(await buildIfStale());
   const folder = await mkdtemp(join(tmpdir(), "berth-bench-"));
@@ -70,12 +71,23 @@ async function bench({ isQuick, version, binary: given }: Options) {
     const agent = await startBerth(binary, agentRuntime, agentDir);
     ends.push(agent.stop);
     const subjects = { binary, floor, agent, names: createPodNames(), say: console.log };
-    const measurements = await measureAll(subjects, effort);
+    const measurements = await Promise.race([measureAll(subjects, effort), interruption]);
     const conditions = await readConditions(binary, version, effort, { ...load, after: loadNow() });
     return { conditions, figures: figuresOf(measurements), measurements };
   } finally {
     for (const end of ends.toReversed()) await end();
   }
+}
+
+/** Rejects when the user has had enough, so that the clean-up comes before the end. */
+function interrupted(): Promise<never> {
+  const interruption = new Promise<never>((_, reject) => {
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+      process.once(signal, () => reject(new Error(`ended by ${signal}`)));
+  });
+  // During the set-up nobody listens yet; whoever measures hears of it at once.
+  interruption.catch(() => undefined);
+  return interruption;
 }
 
 interface Result {
@@ -93,6 +105,8 @@ async function main(options: Options): Promise<void> {
   for (const line of describeConditions(conditions)) console.log(line);
   const verdicts = figures.map(isReached);
   const count = (verdict: boolean) => verdicts.filter((one) => one === verdict).length;
+  if (conditions.load.before > conditions.cores / 2)
+    console.log("The machine was busy with other things before: the figures say little.");
   const file = await keep(result, options);
   const minutes = ((performance.now() - started) / 60_000).toFixed(1);
   console.log(`\n${count(true)} targets reached, ${count(false)} missed, in ${minutes} minutes; all samples: ${file}`);
@@ -130,4 +144,5 @@ async function run(): Promise<number> {
   }
 }
 
-process.exitCode = await run();
+// Whatever was under way when it was interrupted is not waited for.
+process.exit(await run());

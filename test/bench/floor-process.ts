@@ -99,7 +99,7 @@ async function messagesFor(name: string): Promise<Messages> {
   const [container] = pod?.spec.containers ?? [];
   if (pod === undefined || container === undefined) throw new Error(problem);
   const image = await images.presence(container.image ?? "");
-  if (!image.present) throw new Error(`the image ${container.image} is missing`);
+  if (image.present !== true) throw new Error(`the image ${container.image} is missing`);
   await mkdir(join(facts.podLogsDir, podLogFolder(pod)), { recursive: true });
   return {
     name: pod.metadata.name ?? "",

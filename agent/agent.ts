@@ -1,3 +1,4 @@
+import { CriError } from "../cri/error.ts";
 import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
@@ -68,10 +69,12 @@ export function createAgent(parts: AgentParts): Agent {
   });
 
   function wakeAll(): void {
+    loop.forgive();
     for (const { uid } of desired.all()) wake(uid);
     observed.wakeAll();
   }
 
+  const blindness = createBlindness(log);
   let runtimeName = "";
 
   /** The name is asked for again after each outage: another runtime may have taken its place. */
@@ -95,8 +98,9 @@ export function createAgent(parts: AgentParts): Agent {
       explain,
       report: stories.report,
       took: stories.took,
-      blind: (uid, error) => log.debug({ uid, err: error }, "the pod cannot be looked at now"),
+      blind: blindness.tell,
       finished(uid) {
+        blindness.forget(uid);
         observed.forget(uid);
         stories.finished(uid);
         void desired.finished(uid);
@@ -117,6 +121,21 @@ export function createAgent(parts: AgentParts): Agent {
       ]);
       await loop.stop();
     },
+  };
+}
+
+/** Tells once a pod, until another reason comes, why it cannot be looked at; an outage is told by whoever follows the runtime. */
+function createBlindness(log: Log) {
+  const told = new Map<PodUid, string>();
+  return {
+    tell(uid: PodUid, error: unknown): void {
+      const message = error instanceof Error ? error.message : String(error);
+      const isOutage = error instanceof CriError && error.code === "UNAVAILABLE";
+      if (!isOutage && told.get(uid) !== message)
+        log.warn({ uid, err: error }, "the pod cannot be looked at; trying again");
+      told.set(uid, message);
+    },
+    forget: (uid: PodUid) => told.delete(uid),
   };
 }
 

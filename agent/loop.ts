@@ -1,5 +1,6 @@
 import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
+import { forgiveOutages } from "./decide/memory.ts";
 import type { Settings } from "./decide/settings.ts";
 import type { Rooms } from "./rooms.ts";
 import { createStarts } from "./starts.ts";
@@ -18,6 +19,8 @@ export interface Loop {
   wake(uid: PodUid): void;
   /** As wake, and what is being done for the pod is given up: it has to end, or to end sooner. */
   interrupt(uid: PodUid): void;
+  /** The runtime is back: what failed because it was away waits no longer. Whoever calls this wakes the pods. */
+  forgive(): void;
   /** Resolves when no turn and no pull is under way. */
   settled(): Promise<void>;
   /** Takes no further turn; resolves when the calls under way have ended. */
@@ -70,6 +73,10 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
     wake(uid);
   }
 
+  function forgive(): void {
+    for (const pod of pods.values()) pod.memory = forgiveOutages(pod.memory);
+  }
+
   const underWay = () =>
     [...pods.values()].flatMap(({ turning, pulls }) => [
       ...(turning === undefined ? [] : [turning]),
@@ -89,5 +96,5 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
     await settled();
   }
 
-  return { wake, interrupt, settled, stop };
+  return { wake, interrupt, forgive, settled, stop };
 }

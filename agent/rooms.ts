@@ -20,14 +20,21 @@ export interface Rooms {
     action: Action,
     signal: AbortSignal,
   ): Promise<Done>;
-  /** Names a failure as Kubernetes does. `later` blames nobody: the runtime is away, and what it missed is tried again. */
-  explain(action: Action, error: unknown): { readonly reason: string; readonly message: string } | "later";
+  /** Names a failure as Kubernetes does. */
+  explain(action: Action, error: unknown): Explanation;
   report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: Stage): void;
   took(taken: Taken): void;
   /** Nothing is left of the pod. */
   finished(uid: PodUid): void;
   /** A look at the node failed, so that the pod's turn could not begin. */
   blind(uid: PodUid, error: unknown): void;
+}
+
+/** A failure in Kubernetes' words. `isOutage`: the runtime is away, so nobody is to blame. */
+export interface Explanation {
+  readonly reason: string;
+  readonly message: string;
+  readonly isOutage: boolean;
 }
 
 /** What an action gives back: the reference an image resolved to. */

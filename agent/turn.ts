@@ -1,6 +1,7 @@
 import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
-import { type Action, describe, laneOf } from "./decide/action.ts";
+import { priorityOf } from "../proto/kubernetes/priority.ts";
+import { type Action, identityOf, laneOf } from "./decide/action.ts";
 import type { DesiredNow } from "./decide/desired.ts";
 import {
   type ActionResult,
@@ -35,10 +36,8 @@ export interface PodInLoop {
   /** Aborts pulls, which outlive turns. */
   readonly pulls: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
   cancelTimer: (() => void) | undefined;
-  /** What the turn before did with success, by sentence: to see through a runtime that only says so. */
-  justDone: ReadonlySet<string>;
-  /** When it was first seen that nobody asks for the pod. */
-  orphanedAt: number | undefined;
+  /** What was done with success since the last decision: to see through a runtime that only says so. */
+  readonly justDone: Set<string>;
 }
 
 export function enterLoop(uid: PodUid): PodInLoop {
@@ -51,7 +50,6 @@ export function enterLoop(uid: PodUid): PodInLoop {
     pulls: new Map(),
     cancelTimer: undefined,
     justDone: new Set(),
-    orphanedAt: undefined,
   };
 }
 
@@ -92,10 +90,7 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
 
 function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }: Look): Omit<Decision, "status"> {
   const now = clock.now();
-  if (desired === undefined) {
-    pod.orphanedAt ??= now;
-    return decideOrphan(observed, pod.memory, pod.orphanedAt, now);
-  }
+  if (desired === undefined) return decideOrphan(observed, pod.memory, now);
   const decision = decidePod(desired, observed, pod.memory, settings(), now);
   rooms.report(pod.uid, desired, decision.status, decision.stage);
   return decision;
@@ -110,34 +105,35 @@ function lookAgain({ clock, wake }: Hallway, pod: PodInLoop, at: number | undefi
 async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "status">): Promise<void> {
   const { pod } = look;
   if (decision.stage !== "syncing") abortPulls(pod);
-  const actions = decision.actions.filter((action) => !disbelieve(hall, look, action));
-  if (actions.length < decision.actions.length) pod.isDirty = true;
-  const now = rationed(hall, look, actions);
+  const [unbelievable, actions] = partition(decision.actions, (action) => pod.justDone.has(identityOf(action)));
+  for (const action of unbelievable) rememberDisbelief(hall, look, action);
+  pod.justDone.clear();
+  const admitted = admit(hall, look, actions);
   for (const action of actions) if (laneOf(action) === "background") startPull(hall, look, action);
-  const results = await Promise.all(now.map((action) => run(hall, look, action, pod.turn.signal)));
-  pod.justDone = new Set(now.filter((_, index) => results[index]).map(describe));
-  if (now.length > 0) pod.isDirty = true;
+  await Promise.all(admitted.map((action) => run(hall, look, action, pod.turn.signal)));
+  if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
+}
+
+function partition<T>(all: readonly T[], isFirst: (item: T) => boolean): readonly [readonly T[], readonly T[]] {
+  return [all.filter(isFirst), all.filter((item) => !isFirst(item))];
 }
 
 /** What may be done at once: endings always, starts when the pod has a place; without one it is called when it gets it. */
-function rationed({ starts }: Hallway, { pod, desired }: Look, actions: readonly Action[]): readonly Action[] {
+function admit({ starts }: Hallway, { pod, desired }: Look, actions: readonly Action[]): readonly Action[] {
   const hasStart = actions.some((action) => laneOf(action) === "start");
   if (!hasStart) starts.release(pod.uid);
-  const mayStart = hasStart && starts.take(pod.uid, desired?.pod.spec.priority ?? 0);
+  const mayStart = hasStart && starts.take(pod.uid, desired === undefined ? 0 : priorityOf(desired.pod));
   return actions.filter((action) => laneOf(action) === "end" || (laneOf(action) === "start" && mayStart));
 }
 
 /** An action that has just succeeded and is needed again was no success; as a failure it has to wait its turn. */
-function disbelieve({ clock, rooms }: Hallway, look: Look, action: Action): boolean {
+function rememberDisbelief({ clock, rooms }: Hallway, look: Look, action: Action): void {
   const { pod } = look;
-  if (!pod.justDone.has(describe(action))) return false;
   const now = clock.now();
   const explained = rooms.explain(action, new Error("it was reported as done, but nothing has changed"));
-  if (explained === "later") return true;
   const result: ActionResult = { ok: false, ...explained };
   pod.memory = remember(pod.memory, action, result, now);
   rooms.took({ ...whose(look), action, startedAt: now, endedAt: now, result });
-  return true;
 }
 
 function startPull(hall: Hallway, look: Look, action: Action): void {
@@ -155,27 +151,21 @@ export function abortPulls(pod: PodInLoop): void {
   for (const { abort } of pod.pulls.values()) abort.abort();
 }
 
-/** True when the action succeeded. Never rejects: what went wrong is remembered, and the next decision takes it up. */
-async function run(hall: Hallway, look: Look, action: Action, signal: AbortSignal): Promise<boolean> {
+/** Never rejects: what went wrong is remembered, and the next decision takes it up. */
+async function run(hall: Hallway, look: Look, action: Action, signal: AbortSignal): Promise<void> {
   const { clock, rooms } = hall;
   const { pod, desired, observed } = look;
   const startedAt = clock.now();
-  let result: ActionResult | "given up" | "later";
+  let result: ActionResult | "given up";
   try {
     result = { ok: true, ...(await rooms.act(pod.uid, desired, observed, action, signal)) };
   } catch (error) {
-    const explained = signal.aborted ? "given up" : rooms.explain(action, error);
-    result = typeof explained === "string" ? explained : { ok: false, ...explained };
+    result = signal.aborted ? "given up" : { ok: false, ...rooms.explain(action, error) };
   }
   const endedAt = clock.now();
   rooms.took({ ...whose(look), action, startedAt, endedAt, result });
-  if (typeof result !== "string") {
-    pod.memory = remember(pod.memory, action, result, endedAt);
-    return result.ok;
-  }
-  pod.memory = forgetPull(pod.memory, action);
-  if (result === "later") lookAgain(hall, pod, endedAt + BLIND_RETRY_MS);
-  return false;
+  pod.memory = result === "given up" ? forgetPull(pod.memory, action) : remember(pod.memory, action, result, endedAt);
+  if (result !== "given up" && result.ok) pod.justDone.add(identityOf(action));
 }
 
 function whose({ pod: { uid }, observed: { namespace, name } }: Look): { readonly uid: PodUid; readonly pod: string } {

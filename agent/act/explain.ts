@@ -2,9 +2,6 @@ import { CriError } from "../../cri/error.ts";
 import type { Action, ActionKind } from "../decide/action.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
-/** A failure in Kubernetes' words, or `later` when the runtime is away: then nobody is to blame, and nothing is counted. */
-export type Explanation = { readonly reason: string; readonly message: string } | "later";
-
 /** The waiting reasons that users, controllers and dashboards know. */
 const reasons: Readonly<Record<ActionKind, string>> = {
   prepareVolumes: "FailedMount",
@@ -19,17 +16,26 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removePodFiles: "FailedCleanup",
 };
 
-/** Runtimes that know better why a pull failed say so by how their message begins (KEP-4622). */
+/**
+ * Runtimes that know better why a pull failed say so by how their message begins. The CRI has no field for it (KEP-4622), so this is
+ * the one place where a text decides.
+ */
 const PULL_REASONS = ["RegistryUnavailable", "SignatureValidationFailed"] as const;
 
-export function explain(action: Action, error: unknown): Explanation {
-  if (error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED")) return "later";
-  if (error instanceof TranslateError) return { reason: error.reason, message: error.message };
+/** A failure in the words that users know. `isOutage`: the runtime is away, so nobody is to blame. */
+export function explain(
+  action: Action,
+  error: unknown,
+): { readonly reason: string; readonly message: string; readonly isOutage: boolean } {
   const message = error instanceof Error ? error.message : String(error);
-  if (action.kind === "pullImage") {
-    const known = PULL_REASONS.find((reason) => message.includes(`${reason}:`));
-    if (known !== undefined) return { reason: known, message };
-  }
+  const isOutage = error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED");
+  const reason = (error instanceof TranslateError ? error.reason : pullReason(action, error)) ?? reasons[action.kind];
   const prefix = action.kind === "runSandbox" ? "Failed to create pod sandbox: " : "";
-  return { reason: reasons[action.kind], message: prefix + message };
+  return { reason, message: prefix + message, isOutage };
+}
+
+function pullReason(action: Action, error: unknown): string | undefined {
+  if (action.kind !== "pullImage" || !(error instanceof CriError)) return undefined;
+  const text = error.message.slice(`${error.verb}: `.length);
+  return PULL_REASONS.find((reason) => text.startsWith(reason));
 }

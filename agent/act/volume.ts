@@ -62,6 +62,7 @@ export async function removePodFiles(
   const [mounted] = await mountsBelow(disk.root.path(folder));
   if (mounted !== undefined)
     throw new FilesError("EBUSY", mounted, `${mounted} is still mounted; the pod's files stay until it is not`);
-  await disk.root.remove(folder);
+  // The pod's folder goes last: by it what is left is found again, should the agent die in between.
   if (pod.logFolder !== undefined) await disk.logs.remove(pod.logFolder);
+  await disk.root.remove(folder);
 }

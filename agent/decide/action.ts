@@ -15,6 +15,7 @@ export type Action =
       readonly sandboxId: SandboxId;
       readonly sandboxAttempt: number;
       readonly podIPs: readonly string[];
+      readonly image: string;
       readonly imageRef: string;
       /** Written to the container, so that the back-off survives the agent. */
       readonly crashes: number;
@@ -85,6 +86,12 @@ export function subjectOf(action: Action): string {
     case "removePodFiles":
       return "files";
   }
+}
+
+/** Equal for two actions that ask for the same thing to be done to the same thing, whatever the reason and the grace. */
+export function identityOf(action: Action): string {
+  const attempt = "attempt" in action ? ` #${action.attempt}` : "";
+  return `${action.kind} ${subjectOf(action)}${attempt}`;
 }
 
 /** How the loop rations an action: starts are bounded, endings have room of their own, pulls run beside the pod's turns. */

@@ -34,6 +34,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     ...(newest === undefined || isConcluded(newest) ? {} : { containerID: `${settings.runtimeName}://${newest.id}` }),
     ...(requests === undefined ? {} : { allocatedResources: requests }),
     ...(container.resources === undefined ? {} : { resources: container.resources }),
+    ...(newest?.user === undefined ? {} : { user: { linux: newest.user } }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
   };
 }
@@ -89,10 +90,14 @@ function waitingBeforeStart(
 ): NonNullable<ContainerState["waiting"]> {
   const failure = failureOf(scene, container, newest);
   if (failure !== undefined) return failure;
-  const { memory } = scene;
+  const { desired, memory } = scene;
   // The reason is the kubelet's; the message, which it leaves out, says what the pod is waiting for.
-  const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox");
-  return { reason: "ContainerCreating", ...(obstacle === undefined ? {} : { message: obstacle.message }) };
+  const held =
+    desired.waitsFor === undefined ? undefined : `the pod of this name with uid ${desired.waitsFor} has to end first`;
+  const outage = [...memory.failures.values()].find(({ isOutage }) => isOutage);
+  const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox") ?? outage;
+  const message = held ?? obstacle?.message;
+  return { reason: "ContainerCreating", ...(message === undefined ? {} : { message }) };
 }
 
 /** Why this very container cannot start, in the words that Kubernetes has for it. */
@@ -103,10 +108,12 @@ function failureOf(
 ): NonNullable<ContainerState["waiting"]> | undefined {
   const image = imageOf(container);
   const own = memory.failures.get(`container ${container.name}`);
-  if (own !== undefined) return { reason: own.reason, message: own.message };
+  if (own !== undefined && !own.isOutage) return { reason: own.reason, message: own.message };
   const pull = memory.failures.get(`image ${image}`);
-  const need = previous?.state === "created" ? undefined : imageNeed(container, previous, observed, memory);
-  if (pull !== undefined && need?.kind !== "ready") return pullFailure(image, pull, now);
+  const need = previous?.state === "created" ? undefined : imageNeed(container, observed, memory);
+  if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(image, pull, now);
+  if (need?.kind === "uninspectable")
+    return { reason: "ImageInspectError", message: `Failed to inspect image "${image}": ${need.message}` };
   if (need?.kind === "invalid")
     return {
       reason: "InvalidImageName",
@@ -142,12 +149,16 @@ function lastTermination(
   return last === undefined ? undefined : terminated(scene, last);
 }
 
-function terminated({ settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
+/** All messages of a pod together; each container has its share, so that no status outgrows the API. */
+const MESSAGES_OF_A_POD = 12 * 1024;
+
+function terminated({ desired, settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
+  const longestMessage = Math.floor(MESSAGES_OF_A_POD / desired.pod.spec.containers.length);
   const { exitCode, reason, message, startedAt, finishedAt } = exited;
   return {
     exitCode,
     reason: reason || (exitCode === 0 ? "Completed" : "Error"),
-    ...(message === "" ? {} : { message }),
+    ...(message === "" ? {} : { message: message.slice(0, longestMessage) }),
     ...(startedAt === 0 ? {} : { startedAt: formatTime(startedAt) }),
     ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),
     ...(isConcluded(exited) ? {} : { containerID: `${settings.runtimeName}://${exited.id}` }),

@@ -24,6 +24,8 @@ export interface ContainerScene {
   readonly now: number;
 }
 
+const ASK_AGAIN_MS = 60_000;
+
 /** Whether the containers behind one may be started: one start at a time, in the order of the spec. */
 type Turn = "free" | "taken";
 
@@ -45,7 +47,7 @@ export function planContainers(plan: PlanInProgress, scene: ContainerScene): voi
 export function planFirstPulls(plan: PlanInProgress, pod: Pod, observed: ObservedPod, memory: PodMemory): void {
   for (const container of pod.spec.containers) {
     if (newestOf(observed, container.name) !== undefined) continue;
-    const need = imageNeed(container, undefined, observed, memory);
+    const need = imageNeed(container, observed, memory);
     if (need.kind === "pull") plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why });
   }
 }
@@ -104,12 +106,19 @@ function planStart(
   previous: ExitedContainer | undefined,
   turn: Turn,
 ): Turn {
-  const { sandbox, observed, memory } = scene;
-  const need = imageNeed(container, previous, observed, memory);
+  const { sandbox, observed, memory, now } = scene;
+  const need = imageNeed(container, observed, memory);
   switch (need.kind) {
-    case "missing":
     case "invalid":
       return "free";
+    case "missing":
+    case "uninspectable":
+      // Nobody tells when an image arrives: it is asked for again as often as the kubelet syncs a pod.
+      plan.waitUntil(now + ASK_AGAIN_MS);
+      return "free";
+    case "unasked":
+      plan.waitUntil(now);
+      return "taken";
     case "pulling":
       return "taken";
     case "pull":
@@ -123,6 +132,7 @@ function planStart(
         sandboxId: sandbox.id,
         sandboxAttempt: sandbox.attempt,
         podIPs: sandbox.ips,
+        image: imageOf(container),
         imageRef: need.ref,
         crashes: previous === undefined ? 0 : crashesAfter(previous),
         why: whyCreate(previous),

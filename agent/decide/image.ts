@@ -1,7 +1,7 @@
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
 import { parseImageReference } from "../../proto/kubernetes/image-reference.ts";
 import type { PodMemory } from "./memory.ts";
-import type { ObservedContainer, ObservedPod } from "./observed.ts";
+import type { ObservedPod } from "./observed.ts";
 
 /** What stands between a container and its image. */
 export type ImageNeed =
@@ -11,32 +11,33 @@ export type ImageNeed =
   /** `imagePullPolicy: Never`, and the image is not there: only somebody else can change that. */
   | { readonly kind: "missing" }
   /** No registry can have an image of that name. */
-  | { readonly kind: "invalid" };
+  | { readonly kind: "invalid" }
+  /** The runtime could not say whether it has the image. */
+  | { readonly kind: "uninspectable"; readonly message: string }
+  /** Nobody has asked yet: the pod has just become another one. */
+  | { readonly kind: "unasked" };
 
 /**
  * Whether a container that has to be created may use its image now.
  *
- * `Always` asks the registry once for every instance of the container, so a pull counts only if it is newer than the end
- * of the instance before. The other policies ask the runtime whether the image is present.
+ * `Always` asks the registry once for every instance of the container: a pull counts until an instance is created of it. The
+ * other policies ask the runtime whether the image is present.
  */
-export function imageNeed(
-  container: Container,
-  previous: ObservedContainer | undefined,
-  observed: ObservedPod,
-  memory: PodMemory,
-): ImageNeed {
+export function imageNeed(container: Container, observed: ObservedPod, memory: PodMemory): ImageNeed {
   const image = imageOf(container);
   if (parseImageReference(image) === undefined) return { kind: "invalid" };
   const pull = memory.pulls.get(image);
   if (pull?.state === "pulling") return { kind: "pulling" };
   const presence = observed.images.get(image);
-  const isPresent = presence?.present === true;
+  if (presence === undefined) return { kind: "unasked" };
+  if (presence.present === "unknown") return { kind: "uninspectable", message: presence.message };
+  const isPresent = presence.present;
   switch (container.imagePullPolicy) {
     case "Never":
       return isPresent ? { kind: "ready", ref: presence.ref } : { kind: "missing" };
     case "Always": {
-      const endedAt = previous?.state === "exited" ? previous.finishedAt : 0;
-      if (pull?.state === "pulled" && pull.at >= endedAt && isPresent) return { kind: "ready", ref: pull.ref };
+      const isOwn = pull?.state === "pulled" && !pull.usedBy.has(container.name);
+      if (isOwn && isPresent) return { kind: "ready", ref: pull.ref };
       return { kind: "pull", why: "its pull policy is Always" };
     }
     default:

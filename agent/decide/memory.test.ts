@@ -1,18 +1,21 @@
 import { expect, test } from "bun:test";
-import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Action } from "./action.ts";
 import {
   type ActionResult,
   emptyMemory,
+  forgiveOutages,
   pullAgainAt,
   pullNewsUntil,
   remember,
   rememberStart,
   retryAt,
+  withoutVanished,
 } from "./memory.ts";
+import { nothingObserved } from "./observed.ts";
 
 const ok: ActionResult = { ok: true };
-const bad: ActionResult = { ok: false, reason: "CreateContainerError", message: "why" };
+const bad: ActionResult = { ok: false, reason: "CreateContainerError", message: "why", isOutage: false };
 const create: Action = {
   kind: "createContainer",
   name: "a",
@@ -20,6 +23,7 @@ const create: Action = {
   sandboxId: "s" as SandboxId,
   sandboxAttempt: 0,
   podIPs: [],
+  image: "app:1",
   imageRef: "",
   crashes: 0,
   why: "",
@@ -34,6 +38,7 @@ test("failures of one subject are counted until it succeeds", () => {
     message: "why",
     at: 5,
     count: 2,
+    isOutage: false,
   });
   expect(remember(twice, start, ok, 6).failures.size).toBe(0);
 });
@@ -54,13 +59,13 @@ test("a pull is known while it lasts, and by what it gave", () => {
   expect(remember(pulling, pull, { ok: true, imageRef: "sha256:1" }, 2).pulls.get("app:1")).toEqual({
     state: "pulled",
     ref: "sha256:1",
-    at: 2,
+    usedBy: new Set(),
   });
   expect(remember(pulling, pull, bad, 2).pulls.size).toBe(0);
   expect(rememberStart(emptyMemory, create, 1)).toBe(emptyMemory);
 });
 
-const failure = (count: number) => ({ reason: "", message: "", at: 100_000, count });
+const failure = (count: number) => ({ reason: "", message: "", at: 100_000, count, isOutage: false });
 
 test.each([
   [1, 1],
@@ -87,4 +92,29 @@ test.each([
 test("a failure in the future is a clock set back: it is not waited for", () => {
   expect(retryAt(failure(9), 50)).toBe(50);
   expect(pullAgainAt(failure(9), 50)).toBe(50);
+});
+
+test("a pull is good for one instance of each container", () => {
+  const pulled = remember(emptyMemory, pull, { ok: true, imageRef: "sha256:1" }, 2);
+  expect(remember(pulled, create, ok, 3).pulls.get("app:1")).toMatchObject({ usedBy: new Set(["a"]) });
+  expect(remember(remember(pulled, create, ok, 3), pull, { ok: true }, 4).pulls.get("app:1")).toMatchObject({
+    usedBy: new Set(),
+  });
+});
+
+test("an outage is forgiven, a failure is not", () => {
+  const outage = remember(emptyMemory, create, { ...bad, isOutage: true }, 1);
+  expect(forgiveOutages(outage).failures.size).toBe(0);
+  expect(forgiveOutages(remember(emptyMemory, create, bad, 1)).failures.size).toBe(1);
+});
+
+test("what is gone is not remembered", () => {
+  const nothing = nothingObserved("u" as PodUid, "default", "web");
+  const stop: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "" };
+  const memory = remember(remember(emptyMemory, stop, ok, 1), { ...stop, id: "t" as SandboxId }, bad, 2);
+  const kept = withoutVanished(remember(memory, create, bad, 3), nothing);
+  expect({ stopped: [...kept.stoppedSandboxes], failures: [...kept.failures.keys()] }).toEqual({
+    stopped: [],
+    failures: ["container a"],
+  });
 });

@@ -1,5 +1,6 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, subjectOf } from "./action.ts";
+import type { ObservedPod } from "./observed.ts";
 
 /**
  * What the agent knows of a pod that neither the runtime nor the disk could tell again. Small, explicit, and harmless to
@@ -21,6 +22,8 @@ export interface PodMemory {
   readonly outcome: Outcome | undefined;
   /** The last word on a pod that ends, from when nothing of it ran any more: removing the rest changes it no more. */
   readonly lastStatus: PodStatus | undefined;
+  /** When it was first seen that nobody asks for the pod; epoch milliseconds. */
+  readonly orphanedAt: number | undefined;
 }
 
 /** A failed action, as it becomes `waiting.reason` and a due time. */
@@ -31,11 +34,18 @@ export interface Failure {
   readonly at: number;
   /** How many times in a row. */
   readonly count: number;
+  /** The runtime was away: nobody's fault, and forgiven when it is back. */
+  readonly isOutage: boolean;
 }
 
 export type Pull =
   | { readonly state: "pulling"; readonly since: number }
-  | { readonly state: "pulled"; readonly ref: string; readonly at: number };
+  | {
+      readonly state: "pulled";
+      readonly ref: string;
+      /** The containers of which an instance was created since: with `imagePullPolicy: Always` the next one needs a pull of its own. */
+      readonly usedBy: ReadonlySet<string>;
+    };
 
 /** How a pod ended, for good. */
 export interface Outcome {
@@ -55,12 +65,13 @@ export const emptyMemory: PodMemory = {
   stoppedSandboxes: new Set(),
   outcome: undefined,
   lastStatus: undefined,
+  orphanedAt: undefined,
 };
 
 /** How an action ended. A pull tells the reference it resolved to. */
 export type ActionResult =
   | { readonly ok: true; readonly imageRef?: string }
-  | { readonly ok: false; readonly reason: string; readonly message: string };
+  | { readonly ok: false; readonly reason: string; readonly message: string; readonly isOutage: boolean };
 
 /** The memory after an action began. Only pulls leave a trace: everything else ends before the next look. */
 export function rememberStart(memory: PodMemory, action: Action, now: number): PodMemory {
@@ -73,7 +84,8 @@ export function remember(memory: PodMemory, action: Action, result: ActionResult
   const subject = subjectOf(action);
   if (!result.ok) {
     const count = (memory.failures.get(subject)?.count ?? 0) + 1;
-    const failure = { reason: result.reason, message: result.message, at: now, count };
+    const { reason, message, isOutage } = result;
+    const failure = { reason, message, at: now, count, isOutage };
     return forgetPull({ ...memory, failures: withEntry(memory.failures, subject, failure) }, action);
   }
   const failures = withoutEntry(memory.failures, subject);
@@ -81,12 +93,12 @@ export function remember(memory: PodMemory, action: Action, result: ActionResult
     case "prepareVolumes":
       return { ...memory, failures, volumesPrepared: true };
     case "pullImage": {
-      const pulled: Pull = { state: "pulled", ref: result.imageRef ?? action.image, at: now };
+      const pulled: Pull = { state: "pulled", ref: result.imageRef ?? action.image, usedBy: new Set() };
       return { ...memory, failures, pulls: withEntry(memory.pulls, action.image, pulled) };
     }
     case "createContainer":
       // The failures of a start outlive the creation of the next try; only a start that works forgives them.
-      return memory;
+      return usePull(memory, action.image, action.name);
     case "startContainer":
       return { ...memory, failures, attempts: withEntry(memory.attempts, action.name, action.attempt) };
     case "removePodFiles":
@@ -99,6 +111,31 @@ export function remember(memory: PodMemory, action: Action, result: ActionResult
     case "removeSandbox":
       return failures === memory.failures ? memory : { ...memory, failures };
   }
+}
+
+function usePull(memory: PodMemory, image: string, container: string): PodMemory {
+  const pull = memory.pulls.get(image);
+  if (pull?.state !== "pulled") return memory;
+  const used: Pull = { ...pull, usedBy: new Set([...pull.usedBy, container]) };
+  return { ...memory, pulls: withEntry(memory.pulls, image, used) };
+}
+
+/** The runtime is back: what it missed is tried at once. */
+export function forgiveOutages(memory: PodMemory): PodMemory {
+  const failures = new Map([...memory.failures].filter(([, { isOutage }]) => !isOutage));
+  return failures.size === memory.failures.size ? memory : { ...memory, failures };
+}
+
+/** Drops what is known of sandboxes and containers that are gone: a crash loop must not grow the memory. */
+export function withoutVanished(memory: PodMemory, observed: ObservedPod): PodMemory {
+  const present = new Set<string>([...observed.sandboxes, ...observed.containers].map(({ id }) => id));
+  const stopped = [...memory.stoppedSandboxes].filter((id) => present.has(id));
+  const failures = [...memory.failures].filter(([subject]) => {
+    const id = /^end of \w+ (.*)$/.exec(subject)?.[1];
+    return id === undefined || present.has(id);
+  });
+  if (stopped.length === memory.stoppedSandboxes.size && failures.length === memory.failures.size) return memory;
+  return { ...memory, stoppedSandboxes: new Set(stopped), failures: new Map(failures) };
 }
 
 /** An action that was given up before its end (the pod has to end, or the agent stops) counts neither way. */

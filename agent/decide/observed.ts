@@ -38,8 +38,16 @@ interface ContainerIdentity {
   readonly imageRef: string;
   /** `io.kubernetes.container.hash` as written at creation; undefined on containers of other origin. */
   readonly hash: string | undefined;
+  /** As whom its first process runs, where the runtime tells. */
+  readonly user?: ContainerUser;
   /** How often its predecessors crashed in a row when it was created (see restart.ts). */
   readonly crashes: number;
+}
+
+export interface ContainerUser {
+  readonly uid: number;
+  readonly gid: number;
+  readonly supplementalGroups: readonly number[];
 }
 
 export type ObservedContainer =
@@ -62,7 +70,9 @@ export type ExitedContainer = Extract<ObservedContainer, { state: "exited" }>;
 
 export type ImagePresence =
   | { readonly present: true; readonly ref: string; readonly user: ImageUser }
-  | { readonly present: false };
+  | { readonly present: false }
+  /** The runtime could not say. */
+  | { readonly present: "unknown"; readonly message: string };
 
 /** The user that an image asks for: by number, by name, or (neither) root. */
 export interface ImageUser {

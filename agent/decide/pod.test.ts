@@ -111,7 +111,7 @@ interface Row {
   readonly says: string;
 }
 
-const failure = (reason: string, at: number, count = 1) => ({ reason, message: "why", at, count });
+const failure = (reason: string, at: number, count = 1) => ({ reason, message: "why", at, count, isOutage: false });
 const failed = (subject: string, reason: string, at: number, count = 1): PodMemory => ({
   ...prepared,
   failures: new Map([[subject, failure(reason, at, count)]]),
@@ -386,7 +386,7 @@ const rows: readonly Row[] = [
     name: "a pull is good for one instance",
     desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Always" }])),
     observed: seen([sandbox()], [exited()]),
-    memory: { ...prepared, pulls: new Map([[image, { state: "pulled", ref: "sha256:1", at: now - 30_000 }]]) },
+    memory: { ...prepared, pulls: new Map([[image, { state: "pulled", ref: "sha256:1", usedBy: new Set(["a"]) }]]) },
     says: `syncing, Running, Error: pull image ${image}: its pull policy is Always`,
   },
   {
@@ -394,7 +394,7 @@ const rows: readonly Row[] = [
     desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Never" }])),
     observed: seen([sandbox()], [], { images: absent }),
     memory: prepared,
-    says: "syncing, Pending, ErrImageNeverPull: nothing",
+    says: "syncing, Pending, ErrImageNeverPull: nothing; again in 60s",
   },
   {
     name: "an image that cannot have that name is not asked for",
@@ -510,9 +510,9 @@ test("a decision's memory decides the same again: nothing is said twice in diffe
 });
 
 test("pods that nobody asks for get one second, which the runtime makes two", () => {
-  const decision = decideOrphan(seen([sandbox()], [running()]), emptyMemory, now, now);
+  const decision = decideOrphan(seen([sandbox()], [running()]), emptyMemory, now);
   expect(decision.actions.map(describe)).toEqual(["stop container a within 2s: no source asks for this pod"]);
-  expect(decideOrphan(nothing, emptyMemory, now, now).stage).toBe("finished");
+  expect(decideOrphan(nothing, emptyMemory, now).stage).toBe("finished");
 });
 
 test("an unsupported pod is rejected in Kubernetes' words, with everything it asked for", () => {

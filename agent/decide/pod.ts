@@ -3,7 +3,7 @@ import type { Action } from "./action.ts";
 import { planContainers, planFirstPulls } from "./containers.ts";
 import type { DesiredNow } from "./desired.ts";
 import { withLostContainers } from "./lost.ts";
-import type { PodMemory } from "./memory.ts";
+import { type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
 import { createPlan, type PlanInProgress } from "./plan.ts";
@@ -32,7 +32,8 @@ export function decidePod(
 ): Decision {
   const whole = withLostContainers(desired.pod, observed, before);
   const outcome = before.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, now));
-  const known: PodMemory = outcome === before.outcome ? before : { ...before, outcome };
+  const remembered = withoutVanished(before, observed);
+  const known: PodMemory = outcome === before.outcome ? remembered : { ...remembered, outcome };
   const plan = createPlan(known, now);
   const ending = endingOf(desired, known);
   const stage =
@@ -47,14 +48,11 @@ export function decidePod(
 }
 
 /** A pod that nobody asks for: what is found of it is ended and removed, with the kubelet's grace of one second. */
-export function decideOrphan(
-  observed: ObservedPod,
-  memory: PodMemory,
-  foundAt: number,
-  now: number,
-): Omit<Decision, "status"> {
+export function decideOrphan(observed: ObservedPod, before: PodMemory, now: number): Omit<Decision, "status"> {
+  const orphanedAt = before.orphanedAt ?? now;
+  const memory: PodMemory = { ...withoutVanished(before, observed), orphanedAt };
   const ending: Ending = {
-    requestedAt: foundAt,
+    requestedAt: orphanedAt,
     gracePeriodSeconds: 1,
     why: "no source asks for this pod",
     removesAll: true,

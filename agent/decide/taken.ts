@@ -10,6 +10,6 @@ export interface Taken {
   readonly action: Action;
   readonly startedAt: number;
   readonly endedAt: number;
-  /** `given up` because the pod has to end, `later` because the runtime is away: neither counts as a failure. */
-  readonly result: ActionResult | "given up" | "later";
+  /** `given up` because the pod has to end, which is no failure. */
+  readonly result: ActionResult | "given up";
 }

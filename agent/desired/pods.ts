@@ -4,6 +4,7 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
+import { createPodIndex } from "./pod-index.ts";
 import type { PodRecords } from "./records.ts";
 
 export type SourceKind = StaticPodSource["kind"];
@@ -35,10 +36,7 @@ export interface DesiredPodsSettings {
 
 export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const { records, clock, log, kinds, wake, interrupt, complete } = settings;
-  /** In the order in which they were accepted. */
-  const pods = new Map<PodUid, DesiredPod>();
-  /** Nearly every name belongs to one pod: only where it does not is the order looked at. */
-  const countByName = new Map<string, number>();
+  const pods = createPodIndex();
   const words = new Map<SourceKind, readonly OfferedPod[]>();
   const silent = new Set(kinds);
   /** One merge at a time, so that records are written in the order of decisions. */
@@ -56,30 +54,10 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     }
   }
 
-  function put(pod: DesiredPod): void {
-    const name = fullNameOf(pod.pod);
-    if (!pods.has(pod.uid)) countByName.set(name, (countByName.get(name) ?? 0) + 1);
-    pods.set(pod.uid, pod);
-  }
-
-  function drop(pod: DesiredPod): void {
-    const name = fullNameOf(pod.pod);
-    const left = (countByName.get(name) ?? 1) - 1;
-    if (left === 0) countByName.delete(name);
-    else countByName.set(name, left);
-    pods.delete(pod.uid);
-  }
-
-  function namesakesOf(pod: DesiredPod): readonly DesiredPod[] {
-    const name = fullNameOf(pod.pod);
-    if (countByName.get(name) === 1 && pods.has(pod.uid)) return [pod];
-    return [...pods.values()].filter((other) => fullNameOf(other.pod) === name);
-  }
-
   async function merge(kind: SourceKind, offered: readonly OfferedPod[]): Promise<void> {
     words.set(kind, offered);
-    const { added, changed, ended } = mergeSource(pods.values(), kind, offered, clock.now());
-    for (const pod of [...added, ...changed, ...ended]) put(pod);
+    const { added, changed, ended } = mergeSource(pods.all(), kind, offered, clock.now());
+    for (const pod of [...added, ...changed, ...ended]) pods.put(pod);
     const written = [...ended, ...changed, ...added].map(async (pod) => {
       await save(pod);
       if (pod.termination === undefined) wake(pod.uid);
@@ -90,31 +68,36 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   }
 
   function enqueue(kind: SourceKind, offered: readonly OfferedPod[]): Promise<void> {
-    merging = merging.then(() => merge(kind, offered));
-    return merging;
+    const merged = merging.then(() => merge(kind, offered));
+    // A merge that failed fails for whoever offered; the next one begins anew.
+    merging = merged.catch(() => undefined);
+    return merged;
   }
 
   return {
     async restore() {
-      for (const pod of await records.load()) put(pod);
+      for (const pod of await records.load()) pods.put(pod);
+      // A source that is configured no more wants nothing: its pods end.
+      const former = new Set(pods.all().map(({ source }) => source.kind));
+      for (const kind of former) if (!kinds.includes(kind)) await enqueue(kind, []);
       if (silent.size === 0) complete();
     },
     offer: enqueue,
     get(uid) {
       const pod = pods.get(uid);
-      if (pod !== undefined) return withPredecessor(pod, namesakesOf(pod));
+      if (pod !== undefined) return withPredecessor(pod, pods.namesakesOf(pod));
       return silent.size > 0 ? "unknown" : undefined;
     },
-    all: () => [...pods.values()],
+    all: pods.all,
     async finished(uid) {
       const pod = pods.get(uid);
       // Without a termination it is a pod of the same uid that was asked for again since.
       if (pod?.termination === undefined) return;
-      drop(pod);
+      pods.drop(pod);
       await records.remove(uid).catch((error: unknown) => {
         log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
       });
-      for (const other of namesakesOf(pod)) wake(other.uid);
+      for (const other of pods.namesakesOf(pod)) wake(other.uid);
       // The same pod may have been asked for again while it ended.
       const offered = words.get(pod.source.kind);
       if (offered?.some((offer) => offer.pod.metadata.uid === uid)) await enqueue(pod.source.kind, offered);

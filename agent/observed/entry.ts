@@ -15,6 +15,8 @@ export interface Entry {
   readonly parents: Map<ContainerId, SandboxId>;
   loggedAttempts: ReadonlyMap<string, number>;
   hasFiles: boolean;
+  /** Under which ids events may name the pod. */
+  ids: ReadonlySet<string>;
   /** Single sandboxes and containers to be read again. */
   readonly staleIds: Set<NodeId>;
   /** Nothing is certain: everything is to be listed again. */
@@ -38,6 +40,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     parents: new Map(),
     loggedAttempts: new Map(),
     hasFiles: false,
+    ids: new Set(),
     staleIds: new Set(),
     isStale,
     areFilesStale: true,

@@ -16,7 +16,7 @@ import {
   podUidLabel,
 } from "../../proto/cri/labels.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
-import type { ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
+import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
 
 /** To which pod a sandbox or container belongs; undefined for those that no kubelet has made. */
 export interface Owner {
@@ -62,6 +62,7 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
     imageRef: status.imageRef,
     hash: status.annotations[containerHashAnnotation],
     crashes: Number.isSafeInteger(crashes) && crashes >= 0 ? crashes : 0,
+    ...userOf(status),
   };
   switch (status.state) {
     case ContainerState.CONTAINER_CREATED:
@@ -82,6 +83,12 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
     default:
       return { ...identity, state: "unknown" };
   }
+}
+
+function userOf({ user }: ContainerStatus): { readonly user?: ContainerUser } {
+  if (user?.linux === undefined) return {};
+  const { uid, gid, supplementalGroups } = user.linux;
+  return { user: { uid: Number(uid), gid: Number(gid), supplementalGroups: supplementalGroups.map(Number) } };
 }
 
 /** CRI times are nanoseconds since the epoch; decisions count in milliseconds. */

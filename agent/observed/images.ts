@@ -1,7 +1,11 @@
+import { CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { ImagePresence } from "../decide/observed.ts";
 
-/** What the runtime has of images, asked once and kept until there is a reason to doubt it. */
+/**
+ * What the runtime has of images. What is there is asked once and kept until there is a reason to doubt it; what is not there may
+ * come without a word, so it is asked for each time.
+ */
 export interface ObservedImages {
   presence(image: string): Promise<ImagePresence>;
   /** Doubts one image (it was pulled, or a container could not be made of it), or all of them. */
@@ -14,7 +18,11 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
   const asked = new Map<string, Promise<ImagePresence>>();
 
   async function ask(image: string): Promise<ImagePresence> {
-    const found = await runtime.imageStatus(image);
+    const found = await runtime.imageStatus(image).catch((error: unknown) => {
+      if (error instanceof CriError && error.code !== "UNAVAILABLE") return error;
+      throw error;
+    });
+    if (found instanceof CriError) return { present: "unknown", message: found.message };
     if (found === undefined) return { present: false };
     const uid = found.uid === undefined ? undefined : Number(found.uid.value);
     return { present: true, ref: found.id, user: { uid, username: found.username } };
@@ -26,7 +34,7 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
       (presence) => {
         if (asked.get(image) === open) {
           asked.delete(image);
-          known.set(image, presence);
+          if (presence.present === true) known.set(image, presence);
         }
         return presence;
       },

@@ -106,9 +106,17 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   }
   const stopped = digestEvents(entry);
   await refreshEntry(room.runtime, entry);
-  for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) room.owners.set(id, uid);
+  claimIds(room, entry);
   awaitDoubtful(room, entry, stopped);
   return toObservedPod(entry, await imagesOf(room, entry, desired));
+}
+
+/** Events find the pod by what it has now; what is gone names nobody. */
+function claimIds({ owners }: Room, entry: Entry): void {
+  const ids = new Set<string>([...entry.sandboxes.keys(), ...entry.containers.keys()]);
+  for (const id of entry.ids) if (!ids.has(id)) owners.delete(id);
+  for (const id of ids) owners.set(id, entry.uid);
+  entry.ids = ids;
 }
 
 /** The images of the containers that do not live: those that may have to be created next. */
@@ -212,6 +220,8 @@ async function audit(room: Room): Promise<void> {
 }
 
 function tellOfStrangers({ strangers, log }: Room, found: readonly (PodSandbox | Container)[]): void {
+  const present = new Set(found.map(({ id }) => id));
+  for (const id of strangers) if (!present.has(id)) strangers.delete(id);
   for (const each of found) {
     if (ownerOf(each) !== undefined || strangers.has(each.id)) continue;
     strangers.add(each.id);

@@ -77,8 +77,8 @@ export function createPodStories(log: StoryLog): PodStories {
       const fields = { ...(pod === "" ? {} : { pod }), uid, ms: Math.round(endedAt - startedAt) };
       const sentence = describe(action);
       if (result === "given up") log.debug(fields, `given up: ${sentence}`);
-      else if (result === "later") log.debug(fields, `waits for the container runtime: ${sentence}`);
       else if (result.ok) log.info(fields, sentence);
+      else if (result.isOutage) log.debug(fields, `waits for the container runtime: ${sentence}`);
       else log.warn({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
       const story = stories.get(uid);
       if (story !== undefined && typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);

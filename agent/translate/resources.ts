@@ -1,5 +1,6 @@
 import { LinuxContainerResources } from "../../proto/cri/gen/api.ts";
 import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../proto/kubernetes/gen/types.ts";
+import { isNodeCritical } from "../../proto/kubernetes/priority.ts";
 import { parseQuantity, toMilli, toNumber } from "../../proto/kubernetes/quantity.ts";
 import type { NodeFacts } from "./node-facts.ts";
 
@@ -64,7 +65,6 @@ function cpuShares(milliCpu: number): number {
 
 const GUARANTEED_SCORE = -997;
 const BEST_EFFORT_SCORE = 1000;
-const CRITICAL_PRIORITY = 2_000_000_000;
 
 /**
  * Whom the kernel kills first when memory runs out: BestEffort pods, then Burstable containers by how little of the node's
@@ -72,7 +72,7 @@ const CRITICAL_PRIORITY = 2_000_000_000;
  * https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior
  */
 export function oomScoreAdj(pod: Pod, container: Container, qosClass: PodQOSClass, facts: NodeFacts): number {
-  if ((pod.spec.priority ?? 0) >= CRITICAL_PRIORITY || qosClass === "Guaranteed") return GUARANTEED_SCORE;
+  if (isNodeCritical(pod) || qosClass === "Guaranteed") return GUARANTEED_SCORE;
   if (qosClass === "BestEffort") return BEST_EFFORT_SCORE;
   const { memoryRequest = 0 } = amountsOf(container.resources);
   const score = BEST_EFFORT_SCORE - Math.floor((BEST_EFFORT_SCORE * memoryRequest) / facts.memoryCapacityBytes);

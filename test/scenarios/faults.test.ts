@@ -1,4 +1,5 @@
 import { expect } from "bun:test";
+import { CriError } from "../../cri/error.ts";
 import { FilesError } from "../../host/files.ts";
 import { scenario } from "./scenario.ts";
 import { makePod } from "./stage.ts";
@@ -205,6 +206,121 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "a verb that is unavailable while events flow is tried again with growing delays, and blamed on nobody",
+  {
+    before: (stage) => {
+      const error = () => new CriError("UNAVAILABLE", "RunPodSandbox", "the socket is gone");
+      stage.runtime.failures.runPodSandbox = [error(), error(), error()];
+    },
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      7s web: run sandbox (attempt 0): the pod has none
+      7s web: create container a (attempt 0): it has not run yet
+      7s web: start container a (attempt 0)
+      7s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "an image that somebody brings later is found, although nobody tells",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web", { containers: [{ name: "a", image: "app:1", imagePullPolicy: "Never" }] }));
+      await stage.advance("90s");
+      stage.runtime.addImage("app:1");
+      await stage.advance("60s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ErrImageNeverPull
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      120s report web Pending: a waiting ContainerCreating
+      120s web: create container a (attempt 0): it has not run yet
+      120s web: start container a (attempt 0)
+      120s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "an image that cannot be inspected is named, and asked for again",
+  {
+    before: (stage) => {
+      stage.runtime.failures.imageStatus = [new CriError("UNKNOWN", "ImageStatus", "the store is broken")];
+    },
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("70s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ImageInspectError
+      0s web: prepare volumes
+      0s report web Pending: a waiting ContainerCreating
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "a runtime that only says that it stopped a container is asked again, not at once",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      const { stopContainer } = stage.runtime;
+      stage.runtime.stopContainer = async () => {};
+      await stage.offer();
+      await stage.advance("3s");
+      stage.runtime.stopContainer = stopContainer;
+      await stage.advance("10s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      0s report web Running, ready, terminating: a running
+      0s web: stop container a within 30s: its manifest is gone
+      0s web: failed to stop container a within 30s: its manifest is gone: it was reported as done, but nothing has changed
+      1s web: stop container a within 29s: its manifest is gone
+      1s web: failed to stop container a within 29s: its manifest is gone: it was reported as done, but nothing has changed
+      2s web: stop container a within 28s: its manifest is gone
+      2s web: failed to stop container a within 28s: its manifest is gone: it was reported as done, but nothing has changed
+      3s web: stop container a within 27s: its manifest is gone
+      3s web: failed to stop container a within 27s: its manifest is gone: it was reported as done, but nothing has changed
+      4s web: stop container a within 26s: its manifest is gone
+      4s report web Failed, terminating: a terminated Error 143
+      4s web: stop sandbox: its manifest is gone
+      4s web: remove sandbox: its manifest is gone
+      4s web: remove the pod's files: its manifest is gone
+      4s report web Failed, finished: a terminated Error 143"
     `);
   },
 );

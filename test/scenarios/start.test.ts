@@ -116,6 +116,7 @@ scenario(
       0s web: start container b (attempt 0)
       0s report web Pending: a waiting ErrImageNeverPull, b running
       0s report web Pending: a waiting ErrImageNeverPull, b terminated Error 1
+      0s web: pull image busybox:1: its pull policy is Always
       0s web: create container b (attempt 1): it exited with code 1
       0s report web Pending: a waiting ErrImageNeverPull, b waiting ContainerCreating (restarts: 1)
       0s web: start container b (attempt 1)

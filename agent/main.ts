@@ -154,6 +154,7 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
             headers,
             nodeName,
             checkEveryMs: config.httpCheckFrequencyMs,
+            fetch,
             clock,
             log,
             offer: (pods) => desired.offer("http", pods),

@@ -1,5 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { type Files, FilesError } from "../../host/files.ts";
+// Loaded when the first manifest is read; here at once, so that it costs no turn of the event loop.
+import "../../proto/yaml/parse.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";

@@ -2,6 +2,19 @@ import { type Clock, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import { readPodListManifest } from "./manifest.ts";
+import { createTrouble, messageOf } from "./trouble.ts";
+
+/** As much of `fetch` as is needed. */
+export type Fetch = (
+  url: string,
+  options: { readonly headers: [string, string][]; readonly signal: AbortSignal },
+) => Promise<Answer>;
+
+interface Answer {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly body: AsyncIterable<Uint8Array> | null;
+}
 
 export interface StaticUrlSettings {
   readonly url: string;
@@ -9,9 +22,20 @@ export interface StaticUrlSettings {
   readonly headers: Readonly<Record<string, readonly string[]>>;
   readonly nodeName: string;
   readonly checkEveryMs: number;
+  readonly fetch: Fetch;
   readonly clock: Clock;
   readonly log: Log;
   readonly offer: (pods: readonly OfferedPod[]) => Promise<void>;
+}
+
+/** What the URL answered, or did not. */
+class UrlError extends Error {
+  override readonly name = "UrlError";
+  readonly code: "UNREACHABLE" | "TIMEOUT" | "STATUS" | "TOO_LARGE" | "NOT_TEXT" | "NO_PODS";
+  constructor(code: UrlError["code"], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
 }
 
 const TIMEOUT_MS = 10_000;
@@ -19,27 +43,21 @@ const LARGEST_ANSWER_BYTES = 10 << 20;
 
 /**
  * Asks a URL for a Pod or a PodList every `httpCheckFrequency`; the same answer twice is no news. An answer that cannot be used is
- * refused with its reason, said once, and what was asked for before stays.
+ * refused with its reason, said once, and what was asked for before stays. Resolves when the signal aborts and never rejects.
  */
 export async function followStaticUrl(settings: StaticUrlSettings, signal: AbortSignal): Promise<void> {
   const { url, clock, log, checkEveryMs } = settings;
+  const refusing = createTrouble(log, { url: withoutSecrets(url) }, "static pods are read from the URL again");
   let last: string | undefined;
-  let problem: string | undefined;
   while (!signal.aborted) {
     try {
       const text = await download(settings, signal);
       if (text !== last) await offerAnswer(settings, text);
       last = text;
-      if (problem !== undefined) log.info({ url: withoutSecrets(url) }, "static pods are read from the URL again");
-      problem = undefined;
+      refusing.over();
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      if (!signal.aborted && message !== problem)
-        log.error(
-          { url: withoutSecrets(url) },
-          `static pods from the URL refused: ${message}; those known stay as they are`,
-        );
-      problem = message;
+      if (!signal.aborted)
+        refusing.met(`static pods from the URL refused: ${messageOf(error)}; those known stay as they are`);
     }
     await sleep(clock, checkEveryMs, signal).catch(() => {
       // The signal has ended the wait, and ends the loop.
@@ -50,27 +68,44 @@ export async function followStaticUrl(settings: StaticUrlSettings, signal: Abort
 async function offerAnswer({ url, nodeName, offer }: StaticUrlSettings, text: string): Promise<void> {
   const source = { kind: "http", url } as const;
   const { pods, problem } = await readPodListManifest(text, { url, nodeName });
-  if (problem !== undefined) throw new Error(problem);
+  if (problem !== undefined) throw new UrlError("NO_PODS", problem);
   await offer(pods.map((pod) => ({ pod, source })));
 }
 
-async function download({ url, headers }: StaticUrlSettings, signal: AbortSignal): Promise<string> {
-  const answer = await fetch(url, {
-    headers: Object.entries(headers).flatMap(([name, values]) =>
-      values.map((value): [string, string] => [name, value]),
-    ),
-    signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
-  });
-  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-  let length = 0;
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  let text = "";
-  for await (const chunk of answer.body ?? []) {
-    length += chunk.length;
-    if (length > LARGEST_ANSWER_BYTES) throw new Error(`the answer is larger than ${LARGEST_ANSWER_BYTES} bytes`);
-    text += decoder.decode(chunk, { stream: true });
+/** Rejects with `UrlError`, and with nothing else. */
+async function download({ url, headers, fetch, clock }: StaticUrlSettings, signal: AbortSignal): Promise<string> {
+  const patience = new AbortController();
+  const stopWaiting = clock.wakeAt(clock.now() + TIMEOUT_MS, () => patience.abort());
+  const pairs = Object.entries(headers).flatMap(([name, values]) =>
+    values.map((value): [string, string] => [name, value]),
+  );
+  try {
+    return await textOf(await fetch(url, { headers: pairs, signal: AbortSignal.any([signal, patience.signal]) }));
+  } catch (error) {
+    if (error instanceof UrlError) throw error;
+    if (patience.signal.aborted)
+      throw new UrlError("TIMEOUT", `the server did not answer within ${TIMEOUT_MS / 1000} s`, { cause: error });
+    throw new UrlError("UNREACHABLE", messageOf(error), { cause: error });
+  } finally {
+    stopWaiting();
   }
-  return text + decoder.decode();
+}
+
+async function textOf({ ok, status, body }: Answer): Promise<string> {
+  if (!ok) throw new UrlError("STATUS", `the server answered ${status}`);
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.length;
+    if (length > LARGEST_ANSWER_BYTES)
+      throw new UrlError("TOO_LARGE", `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+  } catch (error) {
+    throw new UrlError("NOT_TEXT", "the answer is not UTF-8 text", { cause: error });
+  }
 }
 
 /** A URL as a log may have it: neither user, password nor query. */

@@ -29,7 +29,7 @@ export function createLog({ format, level, write }: LogSettings): Log {
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
-    serializers: { err: serializeError },
+    serializers: { err: (error: unknown) => serializeError(error, MOST_CAUSES) },
   };
   return pino(options, destination);
 }
@@ -43,8 +43,11 @@ export function stderrLines(): (line: string) => void {
   return (line) => void destination.write(line);
 }
 
-/** An error as a line can carry it: the chain of causes in words, the codes that our errors have, no stack below debug. */
-function serializeError(error: unknown): unknown {
+/** An error that is its own cause, by whatever way, would be told without an end. */
+const MOST_CAUSES = 8;
+
+/** An error as a line can carry it: the chain of causes in words, the codes that our errors have, no stack. */
+function serializeError(error: unknown, causesLeft: number): unknown {
   if (!(error instanceof Error)) return String(error);
   const { name, message, cause } = error;
   const code: unknown = Reflect.get(error, "code");
@@ -52,7 +55,7 @@ function serializeError(error: unknown): unknown {
     type: name,
     message,
     ...(typeof code === "string" || typeof code === "number" ? { code } : {}),
-    ...(cause === undefined ? {} : { cause: serializeError(cause) }),
+    ...(cause === undefined || causesLeft === 0 ? {} : { cause: serializeError(cause, causesLeft - 1) }),
   };
 }
 
@@ -69,7 +72,12 @@ function readable(line: string): string {
     .filter(([name]) => !HIDDEN_IN_TEXT.has(name))
     .map(([name, value]) => ` ${name}=${readableValue(value)}`)
     .join("");
-  return `${time} ${of("level").padEnd(5)} ${of("msg")}${rest === "" ? "" : ` ${rest}`}\n`;
+  return `${time} ${of("level").padEnd(5)} ${inOneLine(of("msg"))}${rest === "" ? "" : ` ${rest}`}\n`;
+}
+
+/** Messages quote what others have said: a newline in it must not begin a line that looks like ours. */
+function inOneLine(text: string): string {
+  return text.replace(/\p{Cc}/gu, (char) => JSON.stringify(char).slice(1, -1));
 }
 
 function readableValue(value: unknown): string {

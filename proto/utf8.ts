@@ -1,7 +1,7 @@
-/** UTF-8 by hand: pure code has no TextEncoder. */
+/** UTF-8 by hand: pure code has no TextEncoder. Half of a surrogate pair is no character, and becomes U+FFFD as in Go. */
 export function utf8(text: string): Uint8Array {
   const bytes: number[] = [];
-  for (const char of text) {
+  for (const char of text.toWellFormed()) {
     const point = char.codePointAt(0) ?? 0;
     if (point < 0x80) bytes.push(point);
     else if (point < 0x800) bytes.push(0xc0 | (point >> 6), tail(point));

@@ -20,7 +20,7 @@ export interface ExecOptions {
   readonly cwd?: string;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
-  /** What is kept of each output; the rest is read and dropped, so that the program never blocks on us. */
+  /** The most that either output may have; a program that prints more is ended, and has failed. */
   readonly maxOutputBytes?: number;
 }
 

@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createExec } from "./exec.ts";
+import { createFiles, type Files, FilesError } from "./files.ts";
+
+/* What both makers of `Files` keep is in test/contract/files.ts; this is what only a real disk can show. */
+
+let root: string;
+let files: Files;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), "berth-files-"));
+  files = createFiles(root);
+});
+afterAll(() => rm(root, { recursive: true }));
+
+const mkfifo = (path: string) => createExec().run(["mkfifo", path], { timeoutMs: 10_000 });
+
+test("a write that fails leaves no temporary file, and the old content", async () => {
+  await mkdir(join(root, "write/target"), { recursive: true });
+  await writeFile(join(root, "write/target/old"), "old");
+  await expect(files.write("write/target", "new", 0o600)).rejects.toBeInstanceOf(FilesError);
+  expect(await files.list("write")).toEqual([{ name: "target", kind: "directory" }]);
+  expect(await files.read("write/target/old", 10)).toBe("old");
+});
+
+test("a write replaces a link, not what it leads to", async () => {
+  await writeFile(join(root, "precious"), "precious");
+  await symlink("precious", join(root, "link"));
+  await files.write("link", "mine", 0o600);
+  expect(await readFile(join(root, "precious"), "utf8")).toBe("precious");
+  expect(await readFile(join(root, "link"), "utf8")).toBe("mine");
+});
+
+test("the mode is what was asked for, whatever the umask", async () => {
+  const umask = process.umask(0o077);
+  try {
+    await files.write("open", "", 0o666);
+    await files.makeFolder("wide/open", 0o777);
+  } finally {
+    process.umask(umask);
+  }
+  expect((await files.stat("open"))?.mode).toBe(0o666);
+  expect((await files.stat("wide/open"))?.mode).toBe(0o777);
+});
+
+test("a FIFO that nobody writes to is refused, and holds nobody", async () => {
+  await mkfifo(join(root, "fifo"));
+  await expect(files.read("fifo", 10)).rejects.toMatchObject({
+    code: "ENOTFILE",
+    message: `${root}/fifo is a fifo, not a regular file`,
+  });
+});
+
+test("a device without an end is refused", async () => {
+  await expect(createFiles("/").read("dev/zero", 10)).rejects.toMatchObject({ code: "ENOTFILE" });
+});
+
+const bytes: readonly [sentence: string, content: readonly number[]][] = [
+  ["a byte that no UTF-8 text has", [0x61, 0xff]],
+  ["a character that breaks off", [0x61, 0xe2, 0x82]],
+  ["an overlong slash", [0xc0, 0xaf]],
+];
+for (const [sentence, content] of bytes)
+  test(`${sentence} is no text`, async () => {
+    await writeFile(join(root, "text"), Uint8Array.from(content));
+    await expect(files.read("text", 10)).rejects.toMatchObject({
+      name: "FilesError",
+      message: `${root}/text is not UTF-8 text`,
+    });
+  });
+
+test("characters on the border of two pieces are read whole", async () => {
+  const text = `x${"€".repeat(60_000)}`;
+  await writeFile(join(root, "long"), text);
+  expect(await files.read("long", 200_000)).toBe(text);
+});
+
+test("a file that says it is empty and is not, as in /proc, is read, and is bounded too", async () => {
+  const machine = createFiles("/");
+  expect(await machine.read("proc/self/comm", 100)).toBe(await readFile("/proc/self/comm", "utf8"));
+  await expect(machine.read("proc/self/status", 100)).rejects.toMatchObject({ code: "ETOOBIG" });
+});
+
+test("every kind of entry is told by its name", async () => {
+  await mkdir(join(root, "kinds/folder"), { recursive: true });
+  await writeFile(join(root, "kinds/file"), "");
+  await symlink("nowhere", join(root, "kinds/link"));
+  await mkfifo(join(root, "kinds/pipe"));
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(join(root, "kinds/socket"), resolve));
+  const kinds = Object.fromEntries((await files.list("kinds"))!.map(({ name, kind }) => [name, kind]));
+  server.close();
+  expect(kinds as object).toEqual({
+    folder: "directory",
+    file: "file",
+    link: "symlink",
+    pipe: "fifo",
+    socket: "socket",
+  });
+  expect((await createFiles("/").stat("dev/null"))?.kind).toBe("character device");
+});
+
+test("a link is followed to what it is, one that leads nowhere is nothing, and a loop is an error", async () => {
+  await writeFile(join(root, "there"), "content");
+  await symlink("there", join(root, "to-there"));
+  await symlink("nowhere", join(root, "to-nowhere"));
+  await symlink("loop", join(root, "loop"));
+  expect(await files.stat("to-there")).toMatchObject({ kind: "file", sizeBytes: 7 });
+  expect(await files.stat("to-nowhere")).toBeUndefined();
+  await expect(files.stat("loop")).rejects.toMatchObject({
+    code: "ELOOP",
+    message: `${root}/loop is a loop of symlinks`,
+  });
+  await expect(files.read("loop", 10)).rejects.toMatchObject({ code: "ELOOP" });
+});
+
+test("removal takes a link and leaves what it leads to", async () => {
+  await mkdir(join(root, "kept"));
+  await writeFile(join(root, "kept/file"), "");
+  await mkdir(join(root, "removed"));
+  await symlink(join(root, "kept"), join(root, "removed/link"));
+  await files.remove("removed");
+  expect(await files.stat("removed")).toBeUndefined();
+  expect(await files.stat("kept/file")).toBeDefined();
+});
+
+test("the disk's size and what is free of it are bytes", async () => {
+  const { totalBytes, freeBytes } = await files.freeBytes(".");
+  expect(totalBytes).toBeGreaterThan(2 ** 20);
+  expect(freeBytes).toBeWithin(0, totalBytes + 1);
+});

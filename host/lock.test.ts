@@ -1,0 +1,78 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { takeLock } from "./lock.ts";
+
+let folder: string;
+let path: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-lock-"));
+  path = join(folder, "lock");
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+/** Another process that takes the lock and keeps it until it is ended. Resolves when it has spoken. */
+async function otherProcess(self: string) {
+  const program = `
+    import { takeLock } from ${JSON.stringify(join(import.meta.dirname, "lock.ts"))};
+    const lock = takeLock(${JSON.stringify(path)}, ${JSON.stringify(self)});
+    console.log(lock.held ? "held" : lock.holder);
+    setTimeout(() => {}, 60_000);
+  `;
+  const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
+  const { value } = await child.stdout.getReader().read();
+  return { child, said: new TextDecoder().decode(value).trim() };
+}
+
+test("the first has the lock, a second is told who has it, and after its release another one gets it", () => {
+  const first = takeLock(path, "pid 1, node a");
+  expect(first.held).toBe(true);
+  expect(takeLock(path, "pid 2")).toEqual({ held: false, holder: "pid 1, node a" });
+  if (first.held) first.release();
+  const third = takeLock(path, "me");
+  expect(third.held).toBe(true);
+  expect(takeLock(path, "pid 4")).toEqual({ held: false, holder: "me" });
+  if (third.held) third.release();
+});
+
+test("another process is told who has it; killed, it gives back what it had", async () => {
+  const { child, said } = await otherProcess("pid 7");
+  expect(said).toBe("held");
+  expect(takeLock(path, "me")).toEqual({ held: false, holder: "pid 7" });
+  child.kill("SIGKILL");
+  await child.exited;
+  const mine = takeLock(path, "me");
+  expect(mine.held).toBe(true);
+  const second = await otherProcess("pid 8");
+  expect(second.said).toBe("me");
+  second.child.kill("SIGKILL");
+  if (mine.held) mine.release();
+});
+
+test("a program that we start does not keep the lock when we give it back", async () => {
+  const mine = takeLock(path, "me");
+  const child = Bun.spawn(["cat"], { stdin: "pipe", stdout: "pipe" });
+  // Until it has said something it may still be a copy of us, with all that we have open.
+  child.stdin.write("it runs\n");
+  await child.stdout.getReader().read();
+  if (mine.held) mine.release();
+  const again = takeLock(path, "me again");
+  expect(again.held).toBe(true);
+  child.kill("SIGKILL");
+  if (again.held) again.release();
+});
+
+test("the file is for root alone, and what an older holder wrote is gone", async () => {
+  await writeFile(path, "pid 123456789, a very long name that is not ours\n", { mode: 0o600 });
+  const mine = takeLock(path, "me");
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  expect(await Bun.file(path).text()).toBe("me\n");
+  if (mine.held) mine.release();
+});
+
+test("a link in the lock's place is not followed", async () => {
+  await symlink(join(folder, "elsewhere"), path);
+  expect(() => takeLock(path, "me")).toThrow("ELOOP");
+  await expect(stat(join(folder, "elsewhere"))).rejects.toThrow("ENOENT");
+});

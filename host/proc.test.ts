@@ -1,0 +1,33 @@
+import { expect, test } from "bun:test";
+import { createProc, kibibytesOf } from "./proc.ts";
+
+const meminfo = "MemTotal:       24617532 kB\nMemFree:         1024 kB\nHugePages_Total:       3\nMemTotalX:  1 kB\n";
+const rows: readonly [key: string, bytes: number][] = [
+  ["MemTotal", 24_617_532 * 1024],
+  ["MemFree", 1_048_576],
+  ["HugePages_Total", 0],
+  ["Total", 0],
+  ["Absent", 0],
+];
+for (const [key, bytes] of rows)
+  test(`${key} is ${bytes} bytes`, () => {
+    expect(kibibytesOf(meminfo, key)).toBe(bytes);
+  });
+
+test("this machine and this process have plausible figures", () => {
+  const proc = createProc();
+  expect(proc.memoryTotalBytes()).toBeGreaterThan(2 ** 26);
+  expect(proc.ownMemoryBytes()).toBeWithin(2 ** 20, proc.memoryTotalBytes());
+  expect(proc.cpuCount()).toBeGreaterThanOrEqual(1);
+  expect(proc.hostname()).not.toBe("");
+});
+
+test("CPU time is counted in milliseconds, and grows with work", () => {
+  const proc = createProc();
+  const before = proc.ownCpuMs();
+  const start = performance.now();
+  while (performance.now() - start < 20);
+  const used = proc.ownCpuMs() - before;
+  expect(used).toBeGreaterThan(0);
+  expect(used).toBeLessThan(5000);
+});

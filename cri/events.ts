@@ -4,12 +4,12 @@ import type { VersionResponse } from "../proto/cri/gen/api.ts";
 import type { Connection } from "./connection.ts";
 import { CriError } from "./error.ts";
 import { type EventStream, eventStreamsOf } from "./event-source.ts";
-import type { CallOptions, EventSource, RuntimeEventListener } from "./runtime.ts";
+import type { CallOptions, RuntimeEventListener } from "./runtime.ts";
 import { socketMayBeBack } from "./socket.ts";
 
 const firstDelayMs = 100;
 const longestDelayMs = 1_000;
-/** A stream that lived so long was a good one: the back-off starts anew, and its end is said in the log. */
+/** A stream that lived so long was a good one: the back-off starts anew. */
 const settledAfterMs = 10_000;
 const answerWithinMs = 10_000;
 /** How long a runtime without events is believed to stay so, unless its socket is made anew. */
@@ -30,34 +30,39 @@ export async function followEvents(
   signal: AbortSignal,
 ): Promise<void> {
   const { connection, clock, log, random } = needs;
-  const story = createStory(log, connection.socketPath);
+  const socket = connection.socketPath;
   let delayMs = firstDelayMs;
+  let isAway = false;
   while (!signal.aborted) {
     let connectedAt: number | undefined;
     const error = await followOnce(needs, signal, (event) => {
       if (event.kind === "connected") {
         connectedAt = clock.now();
-        story.connected(event.source);
+        isAway = false;
+        log.debug({ socket, source: event.source }, "container runtime connected");
       }
       listener(event);
     });
     if (signal.aborted) return;
-    if (connectedAt !== undefined && clock.now() - connectedAt >= settledAfterMs) {
-      delayMs = firstDelayMs;
-      story.settled();
-    }
-    story.disconnected(error);
-    if (connectedAt !== undefined) listener({ kind: "disconnected", error });
+    if (error === undefined) continue;
+    if (connectedAt !== undefined && clock.now() - connectedAt >= settledAfterMs) delayMs = firstDelayMs;
+    log.debug({ socket, err: error }, "container runtime does not answer as it should; trying again");
+    if (!isAway) listener({ kind: "disconnected", error, socket });
+    isAway = true;
     const jitter = 0.75 + random() / 2;
-    const isNew = await socketMayBeBack(connection.socketPath, delayMs * jitter, clock, signal);
+    const isNew = await socketMayBeBack(socket, delayMs * jitter, clock, signal);
     delayMs = isNew ? firstDelayMs : Math.min(2 * delayMs, longestDelayMs);
     // The channel may be waiting out a back-off of its own; any other error came from a runtime that is there.
     if (error.code === "UNAVAILABLE") connection.renew();
   }
 }
 
-/** Follows one stream until it ends, and returns why. */
-async function followOnce(needs: EventNeeds, signal: AbortSignal, listener: RuntimeEventListener): Promise<CriError> {
+/** Follows one stream until it ends, and returns why; undefined when nothing is wrong and a better source may be there by now. */
+async function followOnce(
+  needs: EventNeeds,
+  signal: AbortSignal,
+  listener: RuntimeEventListener,
+): Promise<CriError | undefined> {
   const version = await answer(needs, signal);
   if (version instanceof CriError) return version;
   for (const stream of eventStreamsOf(version)) {
@@ -65,8 +70,8 @@ async function followOnce(needs: EventNeeds, signal: AbortSignal, listener: Runt
     if (error.code !== "UNIMPLEMENTED") return error;
   }
   listener({ kind: "connected", source: "none" });
-  await socketMayBeBack(needs.connection.socketPath, askAgainAfterMs, needs.clock, signal);
-  return new CriError("UNAVAILABLE", "GetContainerEvents", "looking again for a source of events");
+  const isNew = await socketMayBeBack(needs.connection.socketPath, askAgainAfterMs, needs.clock, signal);
+  return isNew ? new CriError("UNAVAILABLE", "GetContainerEvents", "the runtime's socket was made anew") : undefined;
 }
 
 async function followStream(
@@ -97,23 +102,4 @@ async function answer({ version }: EventNeeds, signal: AbortSignal): Promise<Ver
     if (error instanceof CriError) return error;
     throw error;
   }
-}
-
-/** Says in the log what becomes of the connection, each thing once: a runtime that is down must not fill the log. */
-function createStory(log: Log, socket: string) {
-  const complainedOf = new Set<string>();
-  let saidConnected = false;
-  return {
-    connected(source: EventSource) {
-      if (!saidConnected) log.info({ socket, source }, "container runtime connected");
-      saidConnected = true;
-    },
-    disconnected({ code, message }: CriError) {
-      if (complainedOf.has(code)) return log.debug({ socket, code, error: message }, "container runtime still fails");
-      complainedOf.add(code);
-      saidConnected = false;
-      log.warn({ socket, code, error: message }, "container runtime does not answer as it should; trying again");
-    },
-    settled: () => complainedOf.clear(),
-  };
 }

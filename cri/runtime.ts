@@ -45,7 +45,8 @@ export type ContainerChange = "created" | "started" | "stopped" | "deleted" | "u
 export type RuntimeEvent =
   /** Events flow from now on, and whatever happened before may have been missed: relist everything. */
   | { readonly kind: "connected"; readonly source: EventSource }
-  | { readonly kind: "disconnected"; readonly error: CriError }
+  /** Told once an outage, also when there was no connection to lose yet. */
+  | { readonly kind: "disconnected"; readonly error: CriError; readonly socket: string }
   | {
       readonly kind: "container";
       readonly change: ContainerChange;
@@ -104,7 +105,7 @@ export interface Runtime {
 
   /**
    * Tells what changes, reconnecting by itself, until the signal aborts; then it resolves.
-   * Never rejects: a lost connection is a `disconnected` event.
+   * Never rejects: a connection that is lost, or cannot be made, is a `disconnected` event.
    */
   events(listener: RuntimeEventListener, signal: AbortSignal): Promise<void>;
 }

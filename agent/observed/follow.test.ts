@@ -114,6 +114,50 @@ test("an outage is told once, and so is its end; everything is listed and every 
   expect(runtime.calls).toEqual(["imageStatus busybox:1"]);
 });
 
+test("a runtime that is away when the agent starts is told once, with its socket, and followed when it comes", async () => {
+  const { clock, runtime, log, audits, completed } = await createScene("cri-events", (down) => down.goDown());
+  await clock.advance(900_000);
+  expect(log.lines).toMatchObject([{ level: "warn", fields: { socket: "/run/fake.sock" } }]);
+  expect(log.told()).toEqual(["warn: the container runtime is away; pods keep running, and it is waited for"]);
+  expect(audits()).toBe(0);
+  runtime.comeBack();
+  await rest();
+  expect(log.told()).toEqual(["info: following the container runtime"]);
+  expect([audits(), completed()]).toEqual([1, 1]);
+});
+
+test("a connection that comes and goes is told once, until it has held for ten seconds", async () => {
+  const { clock, runtime, log } = await createScene();
+  const flap = async () => {
+    runtime.restart();
+    await clock.advance(1000);
+  };
+  for (let time = 0; time < 20; time++) await flap();
+  expect(log.told()).toEqual([
+    "info: following the container runtime",
+    "warn: the container runtime is away; pods keep running, and it is waited for",
+    "info: the container runtime is back",
+  ]);
+  await clock.advance(10_000);
+  await flap();
+  expect(log.told()).toHaveLength(2);
+});
+
+test("a second outage soon after the first is told when it lasts", async () => {
+  const { clock, runtime, log } = await createScene();
+  runtime.restart();
+  await clock.advance(1000);
+  log.told();
+  runtime.goDown();
+  await clock.advance(9_999);
+  expect(log.told()).toEqual([]);
+  await clock.advance(60_000);
+  expect(log.told()).toEqual(["warn: the container runtime is away; pods keep running, and it is waited for"]);
+  runtime.comeBack();
+  await rest();
+  expect(log.told()).toEqual(["info: the container runtime is back"]);
+});
+
 test("a list that fails is tried again after half a second, and only then is everything known", async () => {
   const failure = () => new CriError("DEADLINE_EXCEEDED", "ListContainers", "no answer");
   const { clock, log, completed, audits, woken } = await createScene("cri-events", (runtime) => {

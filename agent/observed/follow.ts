@@ -1,7 +1,7 @@
-import type { CriError } from "../../cri/error.ts";
 import type { Runtime, RuntimeEvent } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
+import { createConnectionStory } from "./connection-story.ts";
 import type { ContainerEvent } from "./events.ts";
 import type { ObservedImages } from "./images.ts";
 import type { ObservedPods } from "./pods.ts";
@@ -30,9 +30,9 @@ const PLACE_MS = 100;
  */
 export async function followRuntime(settings: FollowSettings, signal: AbortSignal): Promise<void> {
   const { runtime, pods, images, clock, log, complete } = settings;
+  const story = createConnectionStory(clock, log);
   let cancelAudit: (() => void) | undefined;
   let isConnected = false;
-  let isLost = false;
 
   function auditAfter(delayMs: number, nextMs: number): void {
     cancelAudit?.();
@@ -55,17 +55,15 @@ export async function followRuntime(settings: FollowSettings, signal: AbortSigna
   function connected(source: Extract<RuntimeEvent, { kind: "connected" }>["source"]): void {
     isConnected = true;
     images.doubt();
-    log.info({ source }, isLost ? "the container runtime is back" : "following the container runtime");
-    isLost = false;
+    story.connected(source);
     void audit(source === "none" ? POLL_MS : AUDIT_MS, complete);
   }
 
-  function disconnected(error: CriError): void {
+  function disconnected(event: Extract<RuntimeEvent, { kind: "disconnected" }>): void {
     isConnected = false;
     cancelAudit?.();
     pods.lose();
-    if (!isLost) log.warn({ err: error }, "the container runtime is away; pods keep running, and it is waited for");
-    isLost = true;
+    story.disconnected(event);
   }
 
   function hear(event: ContainerEvent): void {
@@ -76,14 +74,19 @@ export async function followRuntime(settings: FollowSettings, signal: AbortSigna
     });
   }
 
-  signal.addEventListener("abort", () => cancelAudit?.(), { once: true });
+  function end(): void {
+    story.end();
+    cancelAudit?.();
+  }
+
+  signal.addEventListener("abort", end, { once: true });
   await runtime.events((event) => {
     switch (event.kind) {
       case "connected":
         connected(event.source);
         return;
       case "disconnected":
-        disconnected(event.error);
+        disconnected(event);
         return;
       case "container":
         hear(event);

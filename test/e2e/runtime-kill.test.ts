@@ -73,11 +73,11 @@ test("without a runtime the agent says so once, and starts its pods when there i
   await rm(node.containerd.socket);
   await node.put(podOf("web"));
   await node.startAgent();
-  const line = await node.logged("container runtime does not answer");
+  const line = await node.logged("the container runtime is away");
   expect(line).toContain(node.containerd.socket);
   await restartRuntime();
   await node.running("web");
-  expect(linesWith(await node.log(), "container runtime does not answer")).toEqual([line]);
+  expect(linesWith(await node.log(), "the container runtime is away")).toEqual([line]);
 });
 
 function isGone(pid: number): boolean {

@@ -83,6 +83,12 @@ interface FakeContainer {
   readonly whenEnded: Set<() => void>;
 }
 
+const disconnected = {
+  kind: "disconnected",
+  error: new CriError("UNAVAILABLE", "events", "the runtime is down"),
+  socket: "/run/fake.sock",
+} as const;
+
 /** An in-memory container runtime that behaves as containerd does, as far as the contract goes. */
 export class FakeRuntime implements Runtime {
   readonly sandboxes = new Map<SandboxId, FakeSandbox>();
@@ -363,7 +369,7 @@ export class FakeRuntime implements Runtime {
   events(listener: RuntimeEventListener, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     this.#listeners.add(listener);
-    if (!this.#isDown) listener({ kind: "connected", source: this.#source });
+    listener(this.#isDown ? disconnected : { kind: "connected", source: this.#source });
     return new Promise((resolve) => {
       const end = () => {
         this.#listeners.delete(listener);
@@ -440,9 +446,8 @@ export class FakeRuntime implements Runtime {
   /** The runtime's process dies; containers run on. Calls fail with UNAVAILABLE until `comeBack`. */
   goDown(): void {
     this.#isDown = true;
-    const error = new CriError("UNAVAILABLE", "events", "the runtime is down");
-    for (const interrupt of this.#interrupts) interrupt(error);
-    this.#tell({ kind: "disconnected", error });
+    for (const interrupt of this.#interrupts) interrupt(disconnected.error);
+    this.#tell(disconnected);
   }
 
   comeBack(): void {

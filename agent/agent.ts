@@ -31,6 +31,8 @@ export interface AgentParts {
   /** The runtime's name is asked of the runtime. */
   readonly settings: () => Omit<Settings, "runtimeName">;
   readonly sources: readonly PodSource[];
+  /** A source that is configured cannot be heard, or none is: then nobody can say that a pod is unwanted, and none is ended. */
+  readonly hasSilentSource: boolean;
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
   readonly startPlaces: number;
 }
@@ -63,6 +65,7 @@ export function createAgent(parts: AgentParts): Agent {
     clock,
     log,
     kinds: parts.sources.map(({ kind }) => kind),
+    hasSilentSource: parts.hasSilentSource,
     wake,
     interrupt: (uid) => loop.interrupt(uid),
     complete: wakeAll,

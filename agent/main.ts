@@ -52,6 +52,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
     mountsBelow: createMounts().below,
     facts: factsOf(config, proc, hostIPs),
     settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
+    hasSilentSource: isAnySourceSilent(config, log),
     sources: sourcesOf(config, clock, log),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
@@ -130,6 +131,17 @@ function factsOf(config: Config, proc: Proc, hostIPs: () => readonly string[]): 
 
 function readResolvConf(path: string | undefined): ResolvConf {
   return parseResolvConf(path === undefined ? "" : readFileSync(path, "utf8"));
+}
+
+/**
+ * An API server that is named cannot be heard by this release, and without any source nothing can be unwanted: in both cases pods of
+ * others on this node are none of our business.
+ */
+function isAnySourceSilent({ kubeconfig, staticPodPath, staticPodURL }: Config, log: Log): boolean {
+  const hasSource = staticPodPath !== undefined || staticPodURL !== undefined;
+  if (!hasSource)
+    log.warn({}, "no source of pods is configured (staticPodPath, staticPodURL): nothing will be started");
+  return kubeconfig !== undefined || !hasSource;
 }
 
 function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[] {

@@ -50,7 +50,7 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
     case "pullImage":
       return { imageRef: await pull(settings, scene, action.image, signal) };
     case "runSandbox": {
-      const config = sandboxConfig(podOf(scene), action.attempt, settings.facts());
+      const config = sandboxConfig(podOf(scene), action, settings.facts());
       return { sandboxId: await runtime.runPodSandbox(config, "", { signal }) };
     }
     case "createContainer":
@@ -76,6 +76,8 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
   }
 }
 
+const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
+
 function podOf({ uid, desired }: ActScene): Pod {
   if (desired === undefined) throw new Error(`pod ${uid} is not wanted; nothing can be started for it`);
   return desired.pod;
@@ -94,7 +96,7 @@ async function pull(
   signal: AbortSignal,
 ): Promise<string> {
   const [sandbox] = scene.observed.sandboxes;
-  const config = sandboxConfig(podOf(scene), sandbox?.attempt ?? 0, facts());
+  const config = sandboxConfig(podOf(scene), sandbox ?? FIRST_SANDBOX, facts());
   return pulls.run(() => runtime.pullImage(image, undefined, config, { signal }), signal);
 }
 
@@ -108,7 +110,8 @@ async function createContainer(
   const container = containerOf(pod, action.name);
   const image = scene.observed.images.get(imageOf(container));
   const node = facts();
-  const { attempt, crashes, podIPs, imageRef, sandboxId, sandboxAttempt } = action;
+  const { attempt, crashes, podIPs, imageRef, sandboxId } = action;
+  const sandbox = scene.observed.sandboxes.find(({ id }) => id === sandboxId);
   const config = containerConfig({
     pod,
     container,
@@ -121,7 +124,7 @@ async function createContainer(
     imageUser: image?.present === true ? image.user : { uid: undefined, username: "" },
     facts: node,
   });
-  return runtime.createContainer(sandboxId, config, sandboxConfig(pod, sandboxAttempt, node), { signal });
+  return runtime.createContainer(sandboxId, config, sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node), { signal });
 }
 
 function containerOf(pod: Pod, name: string): Container {

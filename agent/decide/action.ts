@@ -7,13 +7,18 @@ import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 export type Action =
   | { readonly kind: "prepareVolumes" }
   | { readonly kind: "pullImage"; readonly image: string; readonly why: string }
-  | { readonly kind: "runSandbox"; readonly attempt: number; readonly why: string }
+  | {
+      readonly kind: "runSandbox";
+      readonly attempt: number;
+      /** Written on it, so that the delay survives the agent. */
+      readonly crashes: number;
+      readonly why: string;
+    }
   | {
       readonly kind: "createContainer";
       readonly name: string;
       readonly attempt: number;
       readonly sandboxId: SandboxId;
-      readonly sandboxAttempt: number;
       readonly podIPs: readonly string[];
       readonly image: string;
       readonly imageRef: string;

@@ -53,8 +53,8 @@ export function podConditions(
   return { list, conditions };
 }
 
-function networkReady({ desired, observed }: StatusScene, isDone: boolean): Verdict {
-  const need = sandboxNeed(desired.pod, observed);
+function networkReady({ desired, observed, now }: StatusScene, isDone: boolean): Verdict {
+  const need = sandboxNeed(desired.pod, observed, now);
   const type = "PodReadyToStartContainers";
   if (need.kind === "ready" && !isDone) return { type, status: "True", sinceAtLeast: need.sandbox.createdAt };
   return { type, status: "False", sinceAtLeast: desired.acceptedAt };

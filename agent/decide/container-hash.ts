@@ -23,3 +23,8 @@ export function containerHash({ name, image }: Pick<Container, "name" | "image">
 function goEscape(json: string): string {
   return json.replace(/[<>&\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
+
+/** True for an instance that was made of another image than the pod asks for now; one without our mark is left as it is. */
+export function isOutdated(container: Container, { hash }: { readonly hash: string | undefined }): boolean {
+  return hash !== undefined && hash !== containerHash(container);
+}

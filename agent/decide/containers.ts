@@ -1,5 +1,7 @@
+import type { SandboxId } from "../../proto/ids.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { containerHash } from "./container-hash.ts";
+import { isOutdated } from "./container-hash.ts";
+import { gracePeriodOf } from "./desired.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { isConcluded } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
@@ -40,7 +42,7 @@ export function planContainers(plan: PlanInProgress, scene: ContainerScene): voi
     if (taken === "taken") turn = "taken";
   }
   removeStrangers(plan, scene);
-  removeOldSandboxes(plan, scene);
+  removeEmptySandboxes(plan, scene.observed, scene.sandbox.id);
 }
 
 /** Images of containers that have never run need no sandbox to be fetched into. */
@@ -57,7 +59,7 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
   const newest = newestOf(observed, container.name);
   if (newest === undefined) return planStart(plan, scene, container, undefined, turn);
   const isHere = newest.sandboxId === sandbox.id;
-  const isChanged = newest.hash !== undefined && newest.hash !== containerHash(container);
+  const isChanged = isOutdated(container, newest);
   switch (newest.state) {
     case "running":
       if (isHere && !isChanged) return "free";
@@ -84,9 +86,9 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
         ? "taken"
         : "free";
     case "exited": {
-      if (!shouldRestart(pod, newest)) return "free";
+      if (!isChanged && !shouldRestart(pod, newest)) return "free";
       const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
-      if (due <= now) return planStart(plan, scene, container, newest, turn);
+      if (due <= now) return planStart(plan, scene, container, newest, turn, isChanged);
       plan.waitUntil(due);
       return "free";
     }
@@ -95,7 +97,7 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
 
 /** A stop takes the turn: what comes after it is decided when it has been seen to end. */
 function stop(plan: PlanInProgress, pod: Pod, { name, id }: ObservedContainer, why: string): Turn {
-  const gracePeriodSeconds = pod.spec.terminationGracePeriodSeconds ?? 30;
+  const gracePeriodSeconds = gracePeriodOf(pod);
   return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why }) ? "taken" : "free";
 }
 
@@ -105,6 +107,7 @@ function planStart(
   container: Container,
   previous: ExitedContainer | undefined,
   turn: Turn,
+  isChanged = false,
 ): Turn {
   const { sandbox, observed, memory, now } = scene;
   const need = imageNeed(container, observed, memory);
@@ -130,11 +133,11 @@ function planStart(
         name: container.name,
         attempt: (previous?.attempt ?? -1) + 1,
         sandboxId: sandbox.id,
-        sandboxAttempt: sandbox.attempt,
         podIPs: sandbox.ips,
         image: imageOf(container),
         imageRef: need.ref,
-        crashes: previous === undefined ? 0 : crashesAfter(previous),
+        // Another image has another back-off: it begins like that of a first crash.
+        crashes: previous === undefined ? 0 : isChanged ? 1 : crashesAfter(previous),
         why: whyCreate(previous),
       })
         ? "taken"
@@ -169,13 +172,13 @@ function removeStrangers(plan: PlanInProgress, { pod, observed }: ContainerScene
 }
 
 /**
- * Sandboxes that were replaced, or whose making was cut short together with the agent: they were stopped before the present one
- * was made. One that still holds the last instance of a container stays as long as that instance.
+ * Sandboxes that were replaced, or whose making was cut short together with the agent. One that still holds the last instance of a
+ * container stays as long as that instance.
  */
-function removeOldSandboxes(plan: PlanInProgress, { sandbox, observed }: ContainerScene): void {
+export function removeEmptySandboxes(plan: PlanInProgress, observed: ObservedPod, kept: SandboxId | undefined): void {
   const occupied = new Set(observed.containers.map(({ sandboxId }) => sandboxId));
-  for (const { id } of observed.sandboxes)
-    if (id !== sandbox.id && !occupied.has(id))
+  for (const { id, ready } of observed.sandboxes)
+    if (id !== kept && !ready && !occupied.has(id))
       plan.propose({ kind: "removeSandbox", id, why: "a newer one has taken its place" });
 }
 

@@ -9,6 +9,8 @@ export interface DesiredPod {
   readonly source: StaticPodSource;
   /** When this node first took it; becomes `status.startTime`. Epoch milliseconds. */
   readonly acceptedAt: number;
+  /** Grows when a pod that carries a uid of its own becomes another one under it. */
+  readonly revision: number;
   /** Present once the pod has to end; it never goes away again, and its grace only ever shrinks. */
   readonly termination?: Termination;
 }
@@ -24,6 +26,11 @@ export interface Termination {
   readonly gracePeriodSeconds: number;
   /** A clause that fits behind "stop container a within 30s: …". */
   readonly why: string;
+}
+
+/** The pod's grace period in seconds; the API's default where it says none. */
+export function gracePeriodOf({ spec }: Pod): number {
+  return spec.terminationGracePeriodSeconds ?? 30;
 }
 
 /** `namespace/name`: what a user calls the pod; unique among pods that run, not over time. */

@@ -21,7 +21,6 @@ const create: Action = {
   name: "a",
   attempt: 0,
   sandboxId: "s" as SandboxId,
-  sandboxAttempt: 0,
   podIPs: [],
   image: "app:1",
   imageRef: "",

@@ -24,6 +24,8 @@ export interface PodMemory {
   readonly lastStatus: PodStatus | undefined;
   /** When it was first seen that nobody asks for the pod; epoch milliseconds. */
   readonly orphanedAt: number | undefined;
+  /** The revision of the pod that all this was learnt of; undefined before the first decision. */
+  readonly revision: number | undefined;
 }
 
 /** A failed action, as it becomes `waiting.reason` and a due time. */
@@ -66,6 +68,7 @@ export const emptyMemory: PodMemory = {
   outcome: undefined,
   lastStatus: undefined,
   orphanedAt: undefined,
+  revision: undefined,
 };
 
 /** How an action ended. A pull tells the reference it resolved to. */
@@ -124,6 +127,14 @@ function usePull(memory: PodMemory, image: string, container: string): PodMemory
 export function forgiveOutages(memory: PodMemory): PodMemory {
   const failures = new Map([...memory.failures].filter(([, { isOutage }]) => !isOutage));
   return failures.size === memory.failures.size ? memory : { ...memory, failures };
+}
+
+/** A pod that became another one under its uid begins anew with its volumes, its failures and its outcome. */
+export function ofThisRevision(memory: PodMemory, revision: number): PodMemory {
+  if (memory.revision === revision) return memory;
+  if (memory.revision === undefined) return { ...memory, revision };
+  const { attempts, stoppedSandboxes, conditions } = memory;
+  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, revision };
 }
 
 /** Drops what is known of sandboxes and containers that are gone: a crash loop must not grow the memory. */

@@ -14,6 +14,7 @@ const wanted = (uid: string, name: string, more: Partial<DesiredPod> = {}): Desi
   pod: pod(uid, name),
   source: file,
   acceptedAt: 1,
+  revision: 0,
   ...more,
 });
 const offer = (uid: string, name: string, more: object = {}): OfferedPod => ({

@@ -1,7 +1,7 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
-import { type DesiredNow, type DesiredPod, fullNameOf } from "./desired.ts";
+import { type DesiredNow, type DesiredPod, fullNameOf, gracePeriodOf } from "./desired.ts";
 
 /** A pod as a source asks for it. */
 export interface OfferedPod {
@@ -32,19 +32,21 @@ export function mergeSource(
   const names = new Set(offered.map(({ pod }) => fullNameOf(pod)));
   const added = [...offers]
     .filter(([uid]) => !known.has(uid))
-    .map(([uid, { pod, source }]): DesiredPod => ({ uid, pod, source, acceptedAt: now }));
+    .map(([uid, { pod, source }]): DesiredPod => ({ uid, pod, source, acceptedAt: now, revision: 0 }));
   const mine = [...known.values()].filter(
     ({ source, termination }) => source.kind === kind && termination === undefined,
   );
   const changed = mine.flatMap((desired) => {
     const offer = offers.get(desired.uid);
-    return offer === undefined || isSame(offer.pod, desired.pod) ? [] : [{ ...desired, ...offer }];
+    return offer === undefined || isSame(offer.pod, desired.pod)
+      ? []
+      : [{ ...desired, ...offer, revision: desired.revision + 1 }];
   });
   const ended = mine
     .filter(({ uid }) => !offers.has(uid))
     .map((desired): DesiredPod => {
       const why = names.has(fullNameOf(desired.pod)) ? "its manifest has changed" : "its manifest is gone";
-      const gracePeriodSeconds = Math.max(1, desired.pod.spec.terminationGracePeriodSeconds ?? 30);
+      const gracePeriodSeconds = Math.max(1, gracePeriodOf(desired.pod));
       return { ...desired, termination: { requestedAt: now, gracePeriodSeconds, why } };
     });
   return { added, changed, ended };

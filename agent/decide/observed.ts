@@ -25,6 +25,8 @@ export interface ObservedSandbox {
   /** Addresses of the pod's network, the primary first; empty on the host's network. */
   readonly ips: readonly string[];
   readonly hostNetwork: boolean;
+  /** How many of its predecessors in a row were short-lived when it was made (see sandbox.ts). */
+  readonly crashes: number;
 }
 
 interface ContainerIdentity {

@@ -1,7 +1,8 @@
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { isOutdated } from "./container-hash.ts";
 import type { DesiredNow } from "./desired.ts";
 import type { Outcome } from "./memory.ts";
-import { mayRun, newestOf, type ObservedPod } from "./observed.ts";
+import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import { unsupportedFeatures } from "./support.ts";
@@ -33,16 +34,22 @@ export function deadlineOf({ spec }: Pod, acceptedAt: number): number | undefine
 }
 
 function outcomeOfContainers(pod: Pod, observed: ObservedPod, now: number): Outcome | undefined {
-  const newest = pod.spec.containers.map(({ name }) => newestOf(observed, name));
-  const exits = newest.filter((container) => container?.state === "exited");
-  const areAllDone = exits.length === newest.length && !exits.some((exit) => shouldRestart(pod, exit));
-  if (!areAllDone && !isBeyondRepair(pod, observed)) return undefined;
-  const haveAllSucceeded = areAllDone && exits.every(({ exitCode }) => exitCode === 0);
+  const exits = pod.spec.containers.map((container) => finalExitOf(pod, container, observed));
+  const areAllDone = exits.every((exit) => exit !== undefined);
+  if (!areAllDone && !isBeyondRepair(pod, observed, now)) return undefined;
+  const haveAllSucceeded = exits.every((exit) => exit?.exitCode === 0);
   return { phase: haveAllSucceeded ? "Succeeded" : "Failed", at: now };
 }
 
+/** The exit of a container that will not run again: not by its policy, and not because it is to become another one. */
+function finalExitOf(pod: Pod, container: Container, observed: ObservedPod): ExitedContainer | undefined {
+  const newest = newestOf(observed, container.name);
+  if (newest?.state !== "exited" || isOutdated(container, newest)) return undefined;
+  return shouldRestart(pod, newest) ? undefined : newest;
+}
+
 /** A pod that must not restart does not get a second sandbox once one of its containers has run in the first. */
-function isBeyondRepair(pod: Pod, observed: ObservedPod): boolean {
+function isBeyondRepair(pod: Pod, observed: ObservedPod, now: number): boolean {
   if (pod.spec.restartPolicy !== "Never" || observed.containers.length === 0) return false;
-  return sandboxNeed(pod, observed).kind === "create" && !observed.containers.some(mayRun);
+  return sandboxNeed(pod, observed, now).kind === "create" && !observed.containers.some(mayRun);
 }

@@ -34,6 +34,7 @@ const desired = (wanted: Pod = pod(), more: Partial<DesiredNow> = {}): DesiredNo
   pod: wanted,
   source: { kind: "file", path: "/m/web.yaml" },
   acceptedAt: now - 60_000,
+  revision: 0,
   ...more,
 });
 const ending = (gracePeriodSeconds: number, requestedAt = now) => ({
@@ -47,6 +48,7 @@ const sandbox = (more: Partial<ObservedSandbox> = {}): ObservedSandbox => ({
   ready: true,
   ips: ["10.0.0.2"],
   hostNetwork: false,
+  crashes: 0,
   ...more,
 });
 const oldSandbox = sandbox({ id: "old" as SandboxId, attempt: 0, ready: false });
@@ -120,7 +122,56 @@ const two = pod({}, [{ name: "a" }, { name: "b" }]);
 const never = pod({ restartPolicy: "Never" });
 const absent = new Map([[image, { present: false }]]) as ObservedPod["images"];
 
+const young = (crashes: number, ageMs: number) =>
+  seen([sandbox({ ready: false, attempt: 7, crashes, createdAt: now - ageMs })]);
+const stopped: PodMemory = { ...prepared, stoppedSandboxes: new Set(["s0"]) };
+
 const rows: readonly Row[] = [
+  {
+    name: "a first sandbox that dies young is replaced at once",
+    observed: young(0, 100),
+    memory: stopped,
+    says: "syncing, Pending, ContainerCreating: run sandbox (attempt 8): the last one is not ready",
+  },
+  {
+    name: "the fourth in a row waits four seconds from its making",
+    observed: young(3, 1_000),
+    memory: stopped,
+    says: "syncing, Pending, ContainerCreating: nothing; again in 3s",
+  },
+  {
+    name: "none waits longer than five minutes",
+    observed: young(40, 1_000),
+    memory: stopped,
+    says: "syncing, Pending, ContainerCreating: nothing; again in 299s",
+  },
+  {
+    name: "one that has lasted is replaced at once",
+    observed: young(3, 90_000),
+    memory: stopped,
+    says: "syncing, Pending, ContainerCreating: run sandbox (attempt 8): the last one is not ready",
+  },
+  {
+    name: "a pod that ends by itself gets no new grace when it is taken away too",
+    desired: desired(pod({ terminationGracePeriodSeconds: 60 }), ending(60)),
+    observed: seen([sandbox()], [running()]),
+    memory: { ...prepared, outcome: { phase: "Failed", reason: "DeadlineExceeded", at: now - 50_000 } },
+    says: "terminating, Running, running: stop container a within 10s: its manifest is gone",
+  },
+  {
+    name: "what was rejected under an earlier revision is judged anew",
+    desired: desired(pod(), { revision: 1 }),
+    observed: nothing,
+    memory: { ...emptyMemory, revision: 0, outcome: { phase: "Failed", reason: "PodFeatureUnsupported", at: now } },
+    says: "syncing, Pending, ContainerCreating: prepare volumes",
+  },
+  {
+    name: "a container that ended as another image is made anew, whatever its policy",
+    desired: desired(pod({ restartPolicy: "OnFailure" })),
+    observed: seen([sandbox()], [exited("a", 4, { hash: "other", exitCode: 0 })]),
+    memory: prepared,
+    says: "syncing, Running, Error: create container a (attempt 5): it exited with code 0",
+  },
   {
     name: "a new pod first gets its volumes",
     observed: nothing,
@@ -449,31 +500,31 @@ const rows: readonly Row[] = [
     name: "then the sandbox is stopped",
     desired: desired(pod(), ending(30)),
     observed: seen([sandbox()], [exited()]),
-    says: "terminating, Failed, Error: stop sandbox: its manifest is gone",
+    says: "terminating, Running, Error: stop sandbox: its manifest is gone",
   },
   {
     name: "then removed, with what is in it",
     desired: desired(pod(), ending(30)),
     observed: seen([sandbox({ ready: false })], [exited()]),
-    says: "terminating, Failed, Error: remove sandbox: its manifest is gone",
+    says: "terminating, Running, Error: remove sandbox: its manifest is gone",
   },
   {
     name: "a container whose sandbox is gone is removed by itself",
     desired: desired(pod(), ending(30)),
     observed: seen([], [exited()]),
-    says: "terminating, Failed, Error: remove container a: its manifest is gone",
+    says: "terminating, Running, Error: remove container a: its manifest is gone",
   },
   {
     name: "then the files",
     desired: desired(pod(), ending(30)),
     observed: seen([]),
-    says: "terminating, Failed, ContainerStatusUnknown: remove the pod's files: its manifest is gone",
+    says: "terminating, Pending, ContainerStatusUnknown: remove the pod's files: its manifest is gone",
   },
   {
     name: "then nothing is left",
     desired: desired(pod(), ending(30)),
     observed: nothing,
-    says: "finished, Failed, ContainerStatusUnknown: nothing",
+    says: "finished, Pending, ContainerStatusUnknown: nothing",
   },
   {
     name: "a stop that failed is tried again, not at once",

@@ -1,13 +1,13 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
-import { planContainers, planFirstPulls } from "./containers.ts";
-import type { DesiredNow } from "./desired.ts";
+import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
+import { type DesiredNow, gracePeriodOf, type Termination } from "./desired.ts";
 import { withLostContainers } from "./lost.ts";
-import { type PodMemory, withoutVanished } from "./memory.ts";
+import { ofThisRevision, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
 import { createPlan, type PlanInProgress } from "./plan.ts";
-import { sandboxNeed } from "./sandbox.ts";
+import { type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import type { Stage } from "./stage.ts";
 import { podStatus } from "./status.ts";
@@ -30,10 +30,11 @@ export function decidePod(
   settings: Settings,
   now: number,
 ): Decision {
-  const whole = withLostContainers(desired.pod, observed, before);
-  const outcome = before.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, now));
-  const remembered = withoutVanished(before, observed);
-  const known: PodMemory = outcome === before.outcome ? remembered : { ...remembered, outcome };
+  const own = ofThisRevision(before, desired.revision);
+  const whole = withLostContainers(desired.pod, observed, own);
+  const outcome = own.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, now));
+  const remembered = withoutVanished(own, observed);
+  const known: PodMemory = outcome === own.outcome ? remembered : { ...remembered, outcome };
   const plan = createPlan(known, now);
   const ending = endingOf(desired, known);
   const stage =
@@ -67,12 +68,26 @@ function isHeld({ waitsFor }: DesiredNow, { sandboxes, containers }: ObservedPod
   return waitsFor !== undefined && sandboxes.length === 0 && containers.length === 0;
 }
 
+/**
+ * How the pod has to end, if it has to. It may end by itself and then be taken away too: it never gets more grace by that than
+ * the earlier of both grants.
+ */
 function endingOf({ pod, termination }: DesiredNow, { outcome }: PodMemory): Ending | undefined {
-  if (termination !== undefined) return { ...termination, removesAll: true };
-  if (outcome === undefined) return undefined;
-  const gracePeriodSeconds = pod.spec.terminationGracePeriodSeconds ?? 30;
-  const why = outcome.message ?? "all its containers are done";
-  return { requestedAt: outcome.at, gracePeriodSeconds, why, removesAll: false };
+  const byItself =
+    outcome === undefined
+      ? undefined
+      : {
+          requestedAt: outcome.at,
+          gracePeriodSeconds: gracePeriodOf(pod),
+          why: outcome.message ?? "all its containers are done",
+        };
+  if (termination === undefined) return byItself && { ...byItself, removesAll: false };
+  const isLater = byItself !== undefined && dueOf(byItself) < dueOf(termination);
+  return { ...(isLater ? byItself : termination), why: termination.why, removesAll: true };
+}
+
+function dueOf({ requestedAt, gracePeriodSeconds }: Termination): number {
+  return requestedAt + gracePeriodSeconds * 1000;
 }
 
 function stageOf(plan: PlanInProgress, ending: Ending, observed: ObservedPod, memory: PodMemory, now: number): Stage {
@@ -92,10 +107,10 @@ function planSync(
   const { pod } = desired;
   const deadline = deadlineOf(pod, desired.acceptedAt);
   if (deadline !== undefined) plan.waitUntil(deadline);
-  const need = sandboxNeed(pod, observed);
+  const need = sandboxNeed(pod, observed, now);
   const areVolumesReady = memory.volumesPrepared || !isStartAhead(desired, observed);
   if (need.kind === "create") {
-    planSandbox(plan, desired, observed, memory, need);
+    planSandbox(plan, desired, observed, memory, now, need);
     planFirstPulls(plan, pod, observed, memory);
   } else if (!areVolumesReady) plan.propose({ kind: "prepareVolumes" });
   else planContainers(plan, { pod, sandbox: need.sandbox, observed, memory, settings, now });
@@ -113,9 +128,10 @@ function planSandbox(
   { pod }: DesiredNow,
   observed: ObservedPod,
   memory: PodMemory,
-  { attempt, why }: { readonly attempt: number; readonly why: string },
+  now: number,
+  { attempt, crashes, dueAt, why }: Extract<SandboxNeed, { kind: "create" }>,
 ): void {
-  const gracePeriodSeconds = pod.spec.terminationGracePeriodSeconds ?? 30;
+  const gracePeriodSeconds = gracePeriodOf(pod);
   const running = observed.containers.filter(mayRun);
   const reason = "the pod's sandbox changed, it will be killed and re-created";
   for (const { name, id } of running)
@@ -124,6 +140,9 @@ function planSandbox(
   const open = observed.sandboxes.filter(({ id, ready }) => ready || !memory.stoppedSandboxes.has(id));
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });
   if (open.length > 0) return;
-  if (memory.volumesPrepared) plan.propose({ kind: "runSandbox", attempt, why });
-  else plan.propose({ kind: "prepareVolumes" });
+  // The newest stays until the next one is there: its number and its count go on from it.
+  removeEmptySandboxes(plan, observed, observed.sandboxes[0]?.id);
+  if (!memory.volumesPrepared) plan.propose({ kind: "prepareVolumes" });
+  else if (dueAt > now) plan.waitUntil(dueAt);
+  else plan.propose({ kind: "runSandbox", attempt, crashes, why });
 }

@@ -4,20 +4,49 @@ import type { ObservedPod, ObservedSandbox } from "./observed.ts";
 /** Whether the pod's sandbox will do. */
 export type SandboxNeed =
   | { readonly kind: "ready"; readonly sandbox: ObservedSandbox }
-  | { readonly kind: "create"; readonly attempt: number; readonly why: string };
+  | {
+      readonly kind: "create";
+      readonly attempt: number;
+      readonly why: string;
+      /** To be written on it. */
+      readonly crashes: number;
+      /** Not before this time; epoch milliseconds. */
+      readonly dueAt: number;
+    };
+
+const FIRST_DELAY_MS = 1_000;
+const LONGEST_DELAY_MS = 300_000;
+const SHORT_LIFE_MS = 60_000;
 
 /** A pod lives in its newest sandbox, and only in that one; the four reasons to replace it are the kubelet's. */
-export function sandboxNeed(pod: Pod, { sandboxes }: ObservedPod): SandboxNeed {
+export function sandboxNeed(pod: Pod, { sandboxes }: ObservedPod, now: number): SandboxNeed {
   const [newest] = sandboxes;
-  if (newest === undefined) return { kind: "create", attempt: 0, why: "the pod has none" };
-  const attempt = newest.attempt + 1;
-  if (!newest.ready) return { kind: "create", attempt, why: "the last one is not ready" };
-  if (sandboxes.filter(({ ready }) => ready).length > 1)
-    return { kind: "create", attempt, why: "the pod has more than one" };
+  if (newest === undefined) return { kind: "create", attempt: 0, why: "the pod has none", crashes: 0, dueAt: now };
+  const why = whyReplace(pod, newest, sandboxes);
+  if (why === undefined) return { kind: "ready", sandbox: newest };
+  return { kind: "create", attempt: newest.attempt + 1, why, ...pacing(newest, now) };
+}
+
+function whyReplace(pod: Pod, newest: ObservedSandbox, all: readonly ObservedSandbox[]): string | undefined {
+  if (!newest.ready) return "the last one is not ready";
+  if (all.filter(({ ready }) => ready).length > 1) return "the pod has more than one";
   const wantsHostNetwork = pod.spec.hostNetwork === true;
-  if (newest.hostNetwork !== wantsHostNetwork)
-    return { kind: "create", attempt, why: "the last one has the wrong network namespace" };
-  if (!wantsHostNetwork && newest.ips.length === 0)
-    return { kind: "create", attempt, why: "the last one has no address" };
-  return { kind: "ready", sandbox: newest };
+  if (newest.hostNetwork !== wantsHostNetwork) return "the last one has the wrong network namespace";
+  if (!wantsHostNetwork && newest.ips.length === 0) return "the last one has no address";
+  return undefined;
+}
+
+/**
+ * Sandboxes that do not last (a broken pause image, a network without addresses) are made with growing delays. As with
+ * containers the count is written on them, so the delay survives the agent. The first one is replaced at once.
+ */
+function pacing(
+  { createdAt, crashes }: ObservedSandbox,
+  now: number,
+): { readonly crashes: number; readonly dueAt: number } {
+  const delayMs = crashes === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (crashes - 1), LONGEST_DELAY_MS);
+  const isShortLived = now - createdAt < SHORT_LIFE_MS + delayMs;
+  // Made in the future: the clock was set back, and cannot be waited for.
+  const dueAt = createdAt > now ? now : createdAt + delayMs;
+  return { crashes: isShortLived ? crashes + 1 : 0, dueAt };
 }

@@ -30,7 +30,7 @@ const pod: Pod = {
     volumes: [{ name: "v", emptyDir: {} }],
   },
 };
-const desired: DesiredNow = { uid, pod, source: { kind: "file", path: "/m" }, acceptedAt: at("10:00:00") };
+const desired: DesiredNow = { uid, pod, source: { kind: "file", path: "/m" }, acceptedAt: at("10:00:00"), revision: 0 };
 const identity = (name: string, attempt: number) => ({
   id: `${name}${attempt}` as ContainerId,
   name,
@@ -53,6 +53,7 @@ const observed: ObservedPod = {
       ready: true,
       ips: ["10.0.0.2", "fd00::2"],
       hostNetwork: false,
+      crashes: 0,
     },
   ],
   containers: [
@@ -257,7 +258,7 @@ test("the last word on a pod that ends stays, whatever is removed of it", () => 
   };
   const first = decidePod(ending, ended, emptyMemory, settings, at("11:00:01"));
   const second = decidePod(ending, nothingObserved(uid, "default", "web"), first.memory, settings, at("11:00:02"));
-  expect(first.status.phase).toBe("Succeeded");
+  expect(first.status.phase).toBe("Running");
   expect(second.stage).toBe("finished");
   expect(second.status).toEqual(first.status);
 });

@@ -3,7 +3,6 @@ import { formatTime } from "../../proto/kubernetes/time.ts";
 import { podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
 import type { PodMemory } from "./memory.ts";
-import { newestOf } from "./observed.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
 
@@ -43,15 +42,11 @@ export function podStatus(scene: StatusScene): {
 }
 
 /**
- * The phase, from the containers: Pending until each has run once, Running while one runs or will run again. Succeeded and
- * Failed are final, and are said only when nothing runs any more.
+ * The phase, from the containers: Pending until each has run once, then Running. Succeeded and Failed are for a pod that has come to
+ * its end by itself, and are said only when nothing of it runs any more; a static pod that is taken away stays what it was.
  */
 function podPhase({ desired, observed, memory, isFinal }: StatusScene): PodPhase {
-  const newest = desired.pod.spec.containers.map(({ name }) => newestOf(observed, name));
-  if (isFinal) {
-    const haveAllSucceeded = newest.every((container) => container?.state === "exited" && container.exitCode === 0);
-    return memory.outcome?.phase ?? (haveAllSucceeded ? "Succeeded" : "Failed");
-  }
+  if (isFinal && memory.outcome !== undefined) return memory.outcome.phase;
   const hasRun = (name: string) => observed.containers.some((each) => each.name === name && each.state !== "created");
   return desired.pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
 }

@@ -15,6 +15,11 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => bo
   ["hostAliases", ({ hostAliases }) => isAsked(hostAliases)],
   ["setHostnameAsFQDN", ({ setHostnameAsFQDN }) => setHostnameAsFQDN === true],
   ["pod-level resources", ({ resources }) => resources !== undefined],
+  ["supplementalGroupsPolicy: Strict", ({ securityContext }) => securityContext?.supplementalGroupsPolicy === "Strict"],
+  [
+    "sysctls outside the safe set",
+    ({ securityContext }) => (securityContext?.sysctls ?? []).some((s) => !isSafe(s.name)),
+  ],
   ["securityContext.fsGroup", ({ securityContext }) => securityContext?.fsGroup !== undefined],
 ];
 
@@ -31,6 +36,11 @@ const containerFeatures: readonly [feature: string, isAsked: (container: Contain
     "volumeMounts.subPath",
     ({ volumeMounts }) => (volumeMounts ?? []).some((m) => isAsked(m.subPath) || isAsked(m.subPathExpr)),
   ],
+  [
+    "volumeMounts.recursiveReadOnly",
+    ({ volumeMounts }) => (volumeMounts ?? []).some((m) => (m.recursiveReadOnly ?? "Disabled") !== "Disabled"),
+  ],
+  ["hugepages", ({ resources }) => Object.keys(resources?.limits ?? {}).some((name) => name.startsWith("hugepages-"))],
   ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
 ];
 
@@ -39,8 +49,29 @@ const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume) => bo
     "volumes other than hostPath and emptyDir",
     (volume) => volume.hostPath === undefined && volume.emptyDir === undefined,
   ],
+  ["emptyDir.sizeLimit", ({ emptyDir }) => emptyDir?.sizeLimit !== undefined],
   ["emptyDir.medium", ({ emptyDir }) => isAsked(emptyDir?.medium)],
 ];
+
+/** What the kernel keeps apart for each pod, so that any pod may set it; row for row the kubelet's list. */
+const SAFE_SYSCTLS: ReadonlySet<string> = new Set([
+  "kernel.shm_rmid_forced",
+  "net.ipv4.ip_local_port_range",
+  "net.ipv4.tcp_syncookies",
+  "net.ipv4.ping_group_range",
+  "net.ipv4.ip_unprivileged_port_start",
+  "net.ipv4.ip_local_reserved_ports",
+  "net.ipv4.tcp_keepalive_time",
+  "net.ipv4.tcp_keepalive_intvl",
+  "net.ipv4.tcp_keepalive_probes",
+  "net.ipv4.tcp_fin_timeout",
+  "net.ipv4.tcp_rmem",
+  "net.ipv4.tcp_wmem",
+]);
+
+function isSafe(sysctl: string): boolean {
+  return SAFE_SYSCTLS.has(sysctl.replaceAll("/", "."));
+}
 
 /** The features that the pod asks for and this agent does not have, each once, in the order of the tables. */
 export function unsupportedFeatures({ spec }: Pod): readonly string[] {

@@ -28,6 +28,8 @@ export interface DesiredPodsSettings {
   readonly log: Log;
   /** The sources that will speak; only when all have is a pod that nobody asks for an orphan. */
   readonly kinds: readonly SourceKind[];
+  /** Some source will never speak: whatever is not known stays `unknown`. */
+  readonly hasSilentSource: boolean;
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
   /** All sources have spoken. */
@@ -35,7 +37,7 @@ export interface DesiredPodsSettings {
 }
 
 export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
-  const { records, clock, log, kinds, wake, interrupt, complete } = settings;
+  const { records, clock, log, kinds, hasSilentSource, wake, interrupt, complete } = settings;
   const pods = createPodIndex();
   const words = new Map<SourceKind, readonly OfferedPod[]>();
   const silent = new Set(kinds);
@@ -86,7 +88,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     get(uid) {
       const pod = pods.get(uid);
       if (pod !== undefined) return withPredecessor(pod, pods.namesakesOf(pod));
-      return silent.size > 0 ? "unknown" : undefined;
+      return silent.size > 0 || hasSilentSource ? "unknown" : undefined;
     },
     all: pods.all,
     async finished(uid) {

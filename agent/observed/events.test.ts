@@ -16,7 +16,7 @@ const identity = {
   crashes: 0,
 };
 const exit = { startedAt: 1, finishedAt: 2, exitCode: 0, reason: "", message: "" };
-const sandbox = { id: "s" as SandboxId, attempt: 0, createdAt: 1, ips: [], hostNetwork: false };
+const sandbox = { id: "s" as SandboxId, attempt: 0, createdAt: 1, ips: [], hostNetwork: false, crashes: 0 };
 const known: Readonly<Record<string, ObservedContainer | ObservedSandbox | undefined>> = {
   "nothing known": undefined,
   "a created container": { ...identity, state: "created" },

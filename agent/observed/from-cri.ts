@@ -46,12 +46,17 @@ export function toObservedSandbox(status: PodSandboxStatus): ObservedSandbox {
     ready: status.state === PodSandboxState.SANDBOX_READY,
     ips: hostNetwork ? [] : ips,
     hostNetwork,
+    crashes: crashesOf(status),
   };
+}
+
+function crashesOf({ annotations }: Pick<ContainerStatus, "annotations">): number {
+  const crashes = Number(annotations[crashesAnnotation] ?? 0);
+  return Number.isSafeInteger(crashes) && crashes >= 0 ? crashes : 0;
 }
 
 /** A container's status in the words of decisions. Its sandbox is told by the list alone. */
 export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxId): ObservedContainer {
-  const crashes = Number(status.annotations[crashesAnnotation] ?? 0);
   const identity = {
     id: status.id as ContainerId,
     name: status.metadata?.name || (status.labels[containerNameLabel] ?? ""),
@@ -61,7 +66,7 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
     image: status.image?.userSpecifiedImage || (status.image?.image ?? ""),
     imageRef: status.imageRef,
     hash: status.annotations[containerHashAnnotation],
-    crashes: Number.isSafeInteger(crashes) && crashes >= 0 ? crashes : 0,
+    crashes: crashesOf(status),
     ...userOf(status),
   };
   switch (status.state) {

@@ -26,7 +26,7 @@ const pod: Pod = {
   metadata: { uid, name: "web", namespace: "shop" },
   spec: { containers: [{ name: "a", image: "busybox:1" }] },
 };
-const desired: DesiredPod = { uid, pod, source: { kind: "file", path: "/m/web.yaml" }, acceptedAt: 0 };
+const desired: DesiredPod = { uid, pod, source: { kind: "file", path: "/m/web.yaml" }, acceptedAt: 0, revision: 0 };
 
 /** A node with one pod, whose container `a` runs; nothing of it has been read yet. */
 async function createScene() {

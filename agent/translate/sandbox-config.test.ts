@@ -27,7 +27,11 @@ const pod: Pod = {
 };
 
 function configOf(spec: Partial<PodSpec> = {}, metadata: Pod["metadata"] = {}): PodSandboxConfig {
-  return sandboxConfig({ metadata: { ...pod.metadata, ...metadata }, spec: { ...pod.spec, ...spec } }, 2, nodeFacts);
+  return sandboxConfig(
+    { metadata: { ...pod.metadata, ...metadata }, spec: { ...pod.spec, ...spec } },
+    { attempt: 2, crashes: 0 },
+    nodeFacts,
+  );
 }
 
 test("the whole message of RunPodSandbox", () => {
@@ -35,6 +39,7 @@ test("the whole message of RunPodSandbox", () => {
   expect({ metadata, hostname, logDirectory, dnsConfig, portMappings, labels, annotations }).toMatchInlineSnapshot(`
     {
       "annotations": {
+        "berth.dev/crashes": "0",
         "kubernetes.io/config.source": "file",
       },
       "dnsConfig": {

@@ -1,5 +1,5 @@
 import { PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
-import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
+import { crashesAnnotation, podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { dnsOf } from "./dns.ts";
 import { podLogFolder } from "./log-path.ts";
@@ -10,7 +10,11 @@ import { sandboxSecurityContext } from "./security-context.ts";
 const LONGEST_HOSTNAME = 63;
 
 /** A pod as the message of RunPodSandbox; the same message goes along with every CreateContainer in that sandbox. */
-export function sandboxConfig(pod: Pod, attempt: number, facts: NodeFacts): PodSandboxConfig {
+export function sandboxConfig(
+  pod: Pod,
+  { attempt, crashes }: { readonly attempt: number; readonly crashes: number },
+  facts: NodeFacts,
+): PodSandboxConfig {
   const { name = "", namespace = "default", uid = "", labels, annotations } = pod.metadata;
   const { nameservers, searches, options } = dnsOf(pod, facts);
   return PodSandboxConfig.fromPartial({
@@ -20,7 +24,7 @@ export function sandboxConfig(pod: Pod, attempt: number, facts: NodeFacts): PodS
     dnsConfig: { servers: nameservers, searches, options },
     portMappings: portMappings(pod),
     labels: { ...labels, ...podLabels(pod) },
-    annotations: { ...annotations },
+    annotations: { ...annotations, [crashesAnnotation]: String(crashes) },
     linux: {
       // Where the pod's cgroup stands is the runtime's choice while cgroupsPerQOS is off.
       cgroupParent: "",

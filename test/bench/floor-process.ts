@@ -103,7 +103,7 @@ async function messagesFor(name: string): Promise<Messages> {
   await mkdir(join(facts.podLogsDir, podLogFolder(pod)), { recursive: true });
   return {
     name: pod.metadata.name ?? "",
-    sandbox: sandboxConfig(pod, 0, facts),
+    sandbox: sandboxConfig(pod, { attempt: 0, crashes: 0 }, facts),
     container: containerConfig({
       pod,
       container,

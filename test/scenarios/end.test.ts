@@ -27,11 +27,11 @@ scenario(
       0s report web Running, ready, terminating: a running, b running
       0s web: stop container a within 7s: its manifest is gone
       7s web: stop container b within 7s: its manifest is gone
-      7s report web Failed, terminating: a terminated Error 143, b terminated Error 137
+      7s report web Running, terminating: a terminated Error 143, b terminated Error 137
       7s web: stop sandbox: its manifest is gone
       7s web: remove sandbox: its manifest is gone
       7s web: remove the pod's files: its manifest is gone
-      7s report web Failed, finished: a terminated Error 143, b terminated Error 137"
+      7s report web Running, finished: a terminated Error 143, b terminated Error 137"
     `);
   },
 );
@@ -58,11 +58,11 @@ scenario(
       0s report web Running, ready, terminating: a running
       0s report web Pending: a waiting ContainerCreating
       5s web: stop container a within 5s: its manifest has changed
-      5s report web Failed, terminating: a terminated Error 137
+      5s report web Running, terminating: a terminated Error 137
       5s web: stop sandbox: its manifest has changed
       5s web: remove sandbox: its manifest has changed
       5s web: remove the pod's files: its manifest has changed
-      5s report web Failed, finished: a terminated Error 137
+      5s report web Running, finished: a terminated Error 137
       5s web: prepare volumes
       5s web: run sandbox (attempt 0): the pod has none
       5s web: create container a (attempt 0): it has not run yet
@@ -95,11 +95,11 @@ scenario(
       0s report web Running, ready: a running
       0s report web Running, ready, terminating: a running
       5s web: stop container a within 5s: its manifest is gone
-      5s report web Failed, terminating: a terminated Error 137
+      5s report web Running, terminating: a terminated Error 137
       5s web: stop sandbox: its manifest is gone
       5s web: remove sandbox: its manifest is gone
       5s web: remove the pod's files: its manifest is gone
-      5s report web Failed, finished: a terminated Error 137
+      5s report web Running, finished: a terminated Error 137
       5s report web Pending: a waiting ContainerCreating
       5s web: prepare volumes
       5s web: run sandbox (attempt 0): the pod has none
@@ -165,10 +165,10 @@ scenario(
       0s report p3 Pending: a waiting ContainerCreating
       0s report vip Pending: a waiting ContainerCreating
       0s p1: prepare volumes
-      0s report p1 Failed, terminating: a terminated ContainerStatusUnknown 137
+      0s report p1 Pending, terminating: a terminated ContainerStatusUnknown 137
       0s p1: remove the pod's files: its manifest is gone
       0s vip: prepare volumes
-      0s report p1 Failed, finished: a terminated ContainerStatusUnknown 137
+      0s report p1 Pending, finished: a terminated ContainerStatusUnknown 137
       0s vip: run sandbox (attempt 0): the pod has none
       0s vip: create container a (attempt 0): it has not run yet
       0s vip: start container a (attempt 0)

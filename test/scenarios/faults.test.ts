@@ -316,11 +316,56 @@ scenario(
       3s web: stop container a within 27s: its manifest is gone
       3s web: failed to stop container a within 27s: its manifest is gone: it was reported as done, but nothing has changed
       4s web: stop container a within 26s: its manifest is gone
-      4s report web Failed, terminating: a terminated Error 143
+      4s report web Running, terminating: a terminated Error 143
       4s web: stop sandbox: its manifest is gone
       4s web: remove sandbox: its manifest is gone
       4s web: remove the pod's files: its manifest is gone
-      4s report web Failed, finished: a terminated Error 143"
+      4s report web Running, finished: a terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a sandbox that never lasts is made with growing delays, and leaves one behind",
+  {
+    before: (stage) => {
+      stage.runtime.after.runPodSandbox = () => {
+        const newest = [...stage.runtime.sandboxes.keys()].at(-1);
+        if (newest !== undefined && stage.clock.elapsedMs < 20_000) stage.runtime.exitSandbox(newest);
+      };
+    },
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("60s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: stop sandbox: the last one is not ready
+      0s web: run sandbox (attempt 1): the last one is not ready
+      0s web: stop sandbox: the last one is not ready
+      0s web: remove sandbox: a newer one has taken its place
+      1s web: run sandbox (attempt 2): the last one is not ready
+      1s web: stop sandbox: the last one is not ready
+      1s web: remove sandbox: a newer one has taken its place
+      3s web: run sandbox (attempt 3): the last one is not ready
+      3s web: stop sandbox: the last one is not ready
+      3s web: remove sandbox: a newer one has taken its place
+      7s web: run sandbox (attempt 4): the last one is not ready
+      7s web: stop sandbox: the last one is not ready
+      7s web: remove sandbox: a newer one has taken its place
+      15s web: run sandbox (attempt 5): the last one is not ready
+      15s web: stop sandbox: the last one is not ready
+      15s web: remove sandbox: a newer one has taken its place
+      31s web: run sandbox (attempt 6): the last one is not ready
+      31s web: remove sandbox: a newer one has taken its place
+      31s web: create container a (attempt 0): it has not run yet
+      31s web: start container a (attempt 0)
+      31s report web Running, ready: a running"
     `);
   },
 );

@@ -90,6 +90,7 @@ export class Stage {
           },
         },
       ],
+      hasSilentSource: false,
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       startPlaces: this.#options.startPlaces ?? 4,
     });

@@ -172,9 +172,11 @@ test("a list that fails is tried again after half a second, and only then is eve
   expect([audits(), completed()]).toEqual([3, 1]);
   await clock.advance(299_000);
   expect(audits()).toBe(3);
-  expect(log.told().filter((line) => line.startsWith("warn: the container runtime could not be listed"))).toHaveLength(
-    2,
-  );
+  expect(log.told()).toEqual([
+    "info: following the container runtime",
+    "warn: the container runtime could not be listed; trying again",
+    "info: the container runtime can be listed again",
+  ]);
 });
 
 test("a new pod that somebody else has made is found a moment after its event", async () => {
@@ -186,6 +188,43 @@ test("a new pod that somebody else has made is found a moment after its event", 
   await clock.advance(1);
   expect(audits()).toBeGreaterThan(1);
   expect(woken).toContain("other");
+});
+
+test("however many unknown things turn up while a list is under way, one more list is made", async () => {
+  const { clock, runtime, audits, woken } = await createScene();
+  const release = runtime.hang("listContainers");
+  for (let number = 0; number < 10; number++) {
+    runtime.addForeignSandbox(sandboxOf(`other${number}`));
+    await clock.advance(101);
+  }
+  expect(audits()).toBe(2);
+  release();
+  await rest();
+  expect(audits()).toBe(3);
+  expect(new Set(woken).size).toBe(11);
+  await clock.advance(299_000);
+  expect(audits()).toBe(3);
+});
+
+test("a list that was begun before an outage counts for nothing after it", async () => {
+  const answers: (() => void)[] = [];
+  const { runtime, completed, look } = await createScene("cri-events", (real) => {
+    const list = real.listPodSandbox.bind(real);
+    real.listPodSandbox = async (filter) => {
+      const found = await list(filter);
+      await new Promise<void>((resolve) => answers.push(resolve));
+      return found;
+    };
+  });
+  runtime.restart();
+  answers.shift()?.();
+  await rest();
+  await expect(look()).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  expect(completed()).toBe(0);
+  answers.shift()?.();
+  await rest();
+  expect(completed()).toBe(1);
+  expect(await look()).toEqual(["running"]);
 });
 
 test("the end of something that nobody knows is no reason to list everything", async () => {

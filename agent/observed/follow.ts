@@ -1,4 +1,4 @@
-import type { Runtime, RuntimeEvent } from "../../cri/runtime.ts";
+import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import { createConnectionStory } from "./connection-story.ts";
@@ -16,6 +16,13 @@ export interface FollowSettings {
   readonly complete: () => void;
 }
 
+/** A connection to the runtime, from its beginning to its loss. */
+interface Connection {
+  readonly auditEveryMs: number;
+  /** True once everything was listed since it stands. */
+  isListed: boolean;
+}
+
 /** The audit finds what events have missed. Events come from the runtime itself, so it finds nothing, day after day. */
 const AUDIT_MS = 300_000;
 /** Without any source of events the runtime is listed every second, as the kubelet does. */
@@ -29,68 +36,93 @@ const PLACE_MS = 100;
  * signal aborts and never rejects; what goes wrong is logged once per outage.
  */
 export async function followRuntime(settings: FollowSettings, signal: AbortSignal): Promise<void> {
-  const { runtime, pods, images, clock, log, complete } = settings;
+  const { runtime, pods, images, clock, log } = settings;
   const story = createConnectionStory(clock, log);
-  let cancelAudit: (() => void) | undefined;
-  let isConnected = false;
-
-  function auditAfter(delayMs: number, nextMs: number): void {
-    cancelAudit?.();
-    if (!signal.aborted) cancelAudit = clock.wakeAt(clock.now() + delayMs, () => void audit(nextMs));
-  }
-
-  async function audit(nextMs: number, whenDone?: () => void): Promise<void> {
-    try {
-      await pods.audit();
-      whenDone?.();
-      auditAfter(nextMs, nextMs);
-    } catch (error) {
-      if (!isConnected || signal.aborted) return;
-      log.warn({ err: error }, "the container runtime could not be listed; trying again");
-      cancelAudit?.();
-      cancelAudit = clock.wakeAt(clock.now() + RETRY_MS, () => void audit(nextMs, whenDone));
-    }
-  }
-
-  function connected(source: Extract<RuntimeEvent, { kind: "connected" }>["source"]): void {
-    isConnected = true;
-    images.doubt();
-    story.connected(source);
-    void audit(source === "none" ? POLL_MS : AUDIT_MS, complete);
-  }
-
-  function disconnected(event: Extract<RuntimeEvent, { kind: "disconnected" }>): void {
-    isConnected = false;
-    cancelAudit?.();
-    pods.lose();
-    story.disconnected(event);
-  }
+  const auditing = createAuditing(settings);
 
   function hear(event: ContainerEvent): void {
     // Most events of unknown ids are echoes of calls of ours whose answer is still under way.
     if (pods.hear(event)) return;
     clock.wakeAt(clock.now() + PLACE_MS, () => {
-      if (!pods.hear(event) && event.change !== "deleted" && event.change !== "stopped") auditAfter(0, AUDIT_MS);
+      if (!pods.hear(event) && event.change !== "deleted" && event.change !== "stopped") auditing.now();
     });
   }
 
   function end(): void {
     story.end();
-    cancelAudit?.();
+    auditing.end();
   }
 
   signal.addEventListener("abort", end, { once: true });
   await runtime.events((event) => {
     switch (event.kind) {
       case "connected":
-        connected(event.source);
+        story.connected(event.source);
+        images.doubt();
+        auditing.begin({ auditEveryMs: event.source === "none" ? POLL_MS : AUDIT_MS, isListed: false });
         return;
       case "disconnected":
-        disconnected(event);
+        story.disconnected(event);
+        auditing.end();
+        pods.lose();
         return;
       case "container":
         hear(event);
         return;
     }
   }, signal);
+}
+
+/**
+ * Lists everything when a connection begins, and again and again while it lasts. One audit is under way at a time: whoever asks
+ * meanwhile shares the next one, since what has been listed already may be older than the reason to ask.
+ */
+function createAuditing({ pods, clock, log, complete }: FollowSettings) {
+  let connection: Connection | undefined;
+  let isWanted = false;
+  let isUnderWay = false;
+  let isFailing = false;
+  let cancel = () => {};
+
+  async function audit(): Promise<void> {
+    isWanted = true;
+    if (isUnderWay) return;
+    isUnderWay = true;
+    while (isWanted && connection !== undefined) {
+      isWanted = false;
+      cancel();
+      const began = connection;
+      const failure = await pods.audit().then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      );
+      // What was listed before an outage says nothing after it.
+      if (connection !== began) pods.lose();
+      else settle(began, failure);
+    }
+    isUnderWay = false;
+  }
+
+  function settle(began: Connection, failure: { readonly error: unknown } | undefined): void {
+    if (failure !== undefined && !isFailing)
+      log.warn({ err: failure.error }, "the container runtime could not be listed; trying again");
+    if (failure === undefined && isFailing) log.info({}, "the container runtime can be listed again");
+    isFailing = failure !== undefined;
+    if (failure === undefined && !began.isListed) complete();
+    began.isListed ||= failure === undefined;
+    const delayMs = failure === undefined ? began.auditEveryMs : RETRY_MS;
+    cancel = clock.wakeAt(clock.now() + delayMs, () => void audit());
+  }
+
+  return {
+    begin(next: Connection): void {
+      connection = next;
+      void audit();
+    },
+    now: () => void audit(),
+    end(): void {
+      connection = undefined;
+      cancel();
+    },
+  };
 }

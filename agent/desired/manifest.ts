@@ -1,4 +1,4 @@
-import { describeFieldError, type FieldError } from "../../proto/kubernetes/field-error.ts";
+import { describeFieldError, type FieldError, invalid } from "../../proto/kubernetes/field-error.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { checkPodShape } from "../../proto/kubernetes/pod-shape.ts";
 import { type StaticPodSource, staticPod } from "../../proto/kubernetes/static-pod.ts";
@@ -89,8 +89,20 @@ function toStaticPod(node: Node, source: StaticPodSource, nodeName: string, wher
   const nameless: readonly FieldError[] = shape.pod.metadata.name
     ? []
     : [{ field: "metadata.name", reason: "FieldValueRequired", message: "Required value" }];
-  const errors = [...nameless, ...validatePod(pod), ...staticPodReferences(pod)];
+  const errors = [...nameless, ...wrongUid(pod), ...validatePod(pod), ...staticPodReferences(pod)];
   return errors.length === 0 ? { pod } : { problem: describeErrors(errors, node, where) };
+}
+
+/** A manifest may carry a uid of its own; folders, files and labels are named by it. */
+function wrongUid({ metadata: { uid = "" } }: Pod): readonly FieldError[] {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(uid)) return [];
+  return [
+    invalid(
+      "metadata.uid",
+      uid,
+      "must be letters, digits, dots, dashes and underscores, at most 128, and begin with a letter or digit",
+    ),
+  ];
 }
 
 /** `file:12: spec.containers[0].image: Required value; file:14: …`, each with the line that is nearest to the field. */

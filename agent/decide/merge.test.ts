@@ -5,13 +5,14 @@ import { mergeSource, type OfferedPod, withPredecessor } from "./merge.ts";
 
 const file = { kind: "file", path: "/m" } as const;
 const http = { kind: "http", url: "http://pods.example" } as const;
+const annotations = { "kubernetes.io/config.seen": "1970-01-01T00:00:00.001Z" };
 const pod = (uid: string, name: string, more: object = {}) => ({
   metadata: { uid, name, namespace: "default" },
   spec: { containers: [], terminationGracePeriodSeconds: 20, ...more },
 });
 const wanted = (uid: string, name: string, more: Partial<DesiredPod> = {}): DesiredPod => ({
   uid: uid as PodUid,
-  pod: pod(uid, name),
+  pod: { ...pod(uid, name), metadata: { ...pod(uid, name).metadata, annotations } },
   source: file,
   acceptedAt: 1,
   revision: 0,
@@ -68,6 +69,25 @@ for (const [name, current, offered, says] of rows)
   test(name, () => {
     expect(show(current, offered)).toBe(says);
   });
+
+test("a pod carries the time at which it was taken, to the millisecond, and keeps it when it changes", () => {
+  const seen = ({ pod: { metadata } }: DesiredPod) => metadata.annotations;
+  const { added } = mergeSource([], "file", [offer("1", "web")], Date.UTC(2026, 0, 2, 3, 4, 5, 678));
+  expect(added.map(seen)).toEqual([{ "kubernetes.io/config.seen": "2026-01-02T03:04:05.678Z" }]);
+  const { changed } = mergeSource(added, "file", [offer("1", "web", { hostNetwork: true })], 50);
+  expect(changed.map(seen)).toEqual(added.map(seen));
+});
+
+test("what a manifest says of that time itself does not count, and is no change", () => {
+  const { metadata, spec } = pod("1", "web");
+  const offered = [{ pod: { metadata: { ...metadata, annotations: { ...annotations, a: "b" } }, spec }, source: file }];
+  const { added } = mergeSource([], "file", offered, 5);
+  expect(added[0]?.pod.metadata.annotations).toEqual({
+    "kubernetes.io/config.seen": "1970-01-01T00:00:00.005Z",
+    a: "b",
+  });
+  expect(mergeSource(added, "file", offered, 50)).toEqual({ added: [], changed: [], ended: [] });
+});
 
 test("a pod waits for the one of its name that was accepted before it, and only for that", () => {
   const all = [wanted("1", "web"), wanted("3", "web"), wanted("4", "web")];

@@ -1,6 +1,7 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
+import { formatNanoTime } from "../../proto/kubernetes/time.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf, gracePeriodOf } from "./desired.ts";
 
 /** A pod as a source asks for it. */
@@ -32,15 +33,15 @@ export function mergeSource(
   const names = new Set(offered.map(({ pod }) => fullNameOf(pod)));
   const added = [...offers]
     .filter(([uid]) => !known.has(uid))
-    .map(([uid, { pod, source }]): DesiredPod => ({ uid, pod, source, acceptedAt: now, revision: 0 }));
+    .map(([uid, { pod, source }]) => ({ uid, pod: seenAt(pod, now), source, acceptedAt: now, revision: 0 }));
   const mine = [...known.values()].filter(
     ({ source, termination }) => source.kind === kind && termination === undefined,
   );
   const changed = mine.flatMap((desired) => {
     const offer = offers.get(desired.uid);
-    return offer === undefined || isSame(offer.pod, desired.pod)
-      ? []
-      : [{ ...desired, ...offer, revision: desired.revision + 1 }];
+    if (offer === undefined) return [];
+    const pod = seenAt(offer.pod, desired.acceptedAt);
+    return isSame(pod, desired.pod) ? [] : [{ ...desired, ...offer, pod, revision: desired.revision + 1 }];
   });
   const ended = mine
     .filter(({ uid }) => !offers.has(uid))
@@ -59,6 +60,19 @@ export function withPredecessor(desired: DesiredPod, namesakes: readonly Desired
   return predecessor === undefined ? desired : { ...desired, waitsFor: predecessor.uid };
 }
 
+const seenAnnotation = "kubernetes.io/config.seen";
+
+/** The pod with the time at which this node took it, which is no part of what a source says. Rule: the kubelet's annotation. */
+function seenAt(pod: Pod, acceptedAt: number): Pod {
+  const annotations = { ...pod.metadata.annotations, [seenAnnotation]: formatNanoTime(acceptedAt) };
+  return { ...pod, metadata: { ...pod.metadata, annotations } };
+}
+
+/** A source that says the same again mostly does so with the same object, so that the spec costs one look. */
 function isSame(a: Pod, b: Pod): boolean {
+  return isEqual(a.spec, b.spec) && isEqual(a.metadata, b.metadata);
+}
+
+function isEqual(a: unknown, b: unknown): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b);
 }

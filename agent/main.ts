@@ -59,6 +59,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
   });
   const server = serveLocal({
     path: root.path(localSocket),
+    clock,
     pods: () => ({ pods: agent.stories.all().map(summarize) }),
     subscribe: agent.stories.subscribe,
   });

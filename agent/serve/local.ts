@@ -1,9 +1,11 @@
 import { unlinkSync } from "node:fs";
+import type { Clock } from "../../host/clock.ts";
 import type { PodListing } from "./pod-list.ts";
 
 export interface LocalServerSettings {
   /** The path of the socket. */
   readonly path: string;
+  readonly clock: Clock;
   readonly pods: () => PodListing;
   /** Calls back after a change; the function it returns ends that. */
   readonly subscribe: (changed: () => void) => () => void;
@@ -31,12 +33,13 @@ const neverIdle = { idleTimeout: 0 };
  * Answers `berth pods` on a unix socket that only root may open: `GET /pods` is the list as JSON, `GET /pods?watch` a line of
  * it at once and after each change.
  */
-export function serveLocal({ path, pods, subscribe }: LocalServerSettings): LocalServer {
+export function serveLocal(settings: LocalServerSettings): LocalServer {
+  const { path } = settings;
   removeStale(path);
   // The socket must never be open to others, not even for the moment until a chmod.
   const umask = process.umask(0o177);
   try {
-    const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => answer(request, pods, subscribe) };
+    const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => answer(request, settings) };
     const server = Bun.serve(options);
     return { stop: () => server.stop(true) };
   } finally {
@@ -44,35 +47,29 @@ export function serveLocal({ path, pods, subscribe }: LocalServerSettings): Loca
   }
 }
 
-function answer(request: Request, pods: () => PodListing, subscribe: LocalServerSettings["subscribe"]): Response {
+function answer(request: Request, settings: LocalServerSettings): Response {
   const { pathname, searchParams } = new URL(request.url);
   if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
-  if (!searchParams.has("watch")) return Response.json(pods());
-  return new Response(watchPods(pods, subscribe, request.signal), {
-    headers: { "content-type": "application/x-ndjson" },
-  });
+  if (!searchParams.has("watch")) return Response.json(settings.pods());
+  return new Response(watchPods(settings, request.signal), { headers: { "content-type": "application/x-ndjson" } });
 }
 
-function watchPods(
-  pods: () => PodListing,
-  subscribe: LocalServerSettings["subscribe"],
-  signal: AbortSignal,
-): ReadableStream<Uint8Array> {
+function watchPods({ clock, pods, subscribe }: LocalServerSettings, signal: AbortSignal): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let end = () => {};
   return new ReadableStream({
     start(controller) {
       const send = () => controller.enqueue(encoder.encode(`${JSON.stringify(pods())}\n`));
-      let timer: ReturnType<typeof setTimeout> | undefined;
+      let cancel: (() => void) | undefined;
       const unsubscribe = subscribe(() => {
-        timer ??= setTimeout(() => {
-          timer = undefined;
+        cancel ??= clock.wakeAt(clock.now() + COALESCE_MS, () => {
+          cancel = undefined;
           send();
-        }, COALESCE_MS);
+        });
       });
       end = () => {
         unsubscribe();
-        clearTimeout(timer);
+        cancel?.();
       };
       signal.addEventListener("abort", () => end(), { once: true });
       send();

@@ -21,7 +21,7 @@ const floors: Readonly<Record<string, readonly string[]>> = {
   "agent/observed": ["proto", "host", "cri", "agent/decide"],
   "agent/act": ["proto", "host", "cri", "agent/decide", "agent/translate"],
   "agent/report": ["proto", "agent/decide"],
-  "agent/serve": ["proto", "agent/decide"],
+  "agent/serve": ["proto", "host", "agent/decide"],
   "agent/loop": ["proto", "host", "agent/decide"],
   agent: ["*"],
   cli: ["proto", "host", "agent", "agent/config", "agent/serve"],
@@ -79,12 +79,10 @@ const decisionsArePure: Rule = (tree) =>
 const nobodyPolls: Rule = (tree) => [
   ...linesWith(product(tree), /\bsetInterval\b/),
   ...linesWith(
-    product(tree).filter(([path]) => !path.startsWith("host/") && !TIMER_OWNERS.has(path)),
+    product(tree).filter(([path]) => !path.startsWith("host/")),
     /\bsetTimeout\(/,
   ),
 ];
-/** Those who hold a timer outside host, each for one reason: the first bundles a burst of changes for whoever watches. */
-const TIMER_OWNERS = new Set(["agent/serve/local.ts"]);
 
 const typesSayWhatTheyMean: Rule = (tree) =>
   linesWith(ours(tree), /(:|<|\bas|\||,) ?any\b(?!\w| \w)|@ts-(ignore|nocheck|expect-error)|^\s*(export )?enum /);

@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { FakeClock } from "../../test/fakes/clock.ts";
+import { type LocalServer, serveLocal } from "./local.ts";
+import type { PodListing } from "./pod-list.ts";
+
+let folder: string;
+let path: string;
+let server: LocalServer | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-local-"));
+  path = join(folder, "berth.sock");
+});
+afterEach(async () => {
+  await server?.stop();
+  server = undefined;
+  await rm(folder, { recursive: true });
+});
+
+function serve() {
+  const clock = new FakeClock();
+  const listeners = new Set<() => void>();
+  let asked = 0;
+  server = serveLocal({
+    path,
+    clock,
+    // How often it was asked for stands for what it says.
+    pods: () => ({ pods: [], asked: ++asked }) as PodListing,
+    subscribe: (changed) => {
+      listeners.add(changed);
+      return () => listeners.delete(changed);
+    },
+  });
+  const change = () => {
+    for (const changed of listeners) changed();
+  };
+  return { clock, listeners, change };
+}
+
+const get = (target: string, options: RequestInit = {}) => fetch(`http://berth${target}`, { unix: path, ...options });
+
+/** The lines of an answer, one at a time. */
+async function* linesOf(answer: Response) {
+  const decoder = new TextDecoder();
+  for await (const chunk of answer.body ?? []) yield* decoder.decode(chunk).trimEnd().split("\n");
+}
+
+test("the pods are answered, to root alone, and nothing else is", async () => {
+  await writeFile(path, "the socket of an agent that was killed");
+  serve();
+  expect(await (await get("/pods")).json()).toEqual({ pods: [], asked: 1 });
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  for (const [target, method] of [
+    ["/", "GET"],
+    ["/pods/web", "GET"],
+    ["/pods", "POST"],
+  ] as const)
+    expect((await get(target, { method })).status).toBe(404);
+});
+
+test("whoever watches has the pods at once, and once again after a burst of changes", async () => {
+  const { clock, listeners, change } = serve();
+  const lines = linesOf(await get("/pods?watch"));
+  expect((await lines.next()).value).toBe('{"pods":[],"asked":1}');
+  for (let time = 0; time < 5; time++) {
+    change();
+    await clock.advance(9);
+  }
+  await clock.advance(5);
+  change();
+  await clock.advance(50);
+  expect((await lines.next()).value).toBe('{"pods":[],"asked":2}');
+  expect((await lines.next()).value).toBe('{"pods":[],"asked":3}');
+  expect(listeners.size).toBe(1);
+});
+
+test("who leaves is told nothing more", async () => {
+  const { listeners } = serve();
+  const leaving = new AbortController();
+  const answer = await get("/pods?watch", { signal: leaving.signal });
+  await linesOf(answer).next();
+  const left = new Promise<void>((resolve) => {
+    const drop = listeners.delete.bind(listeners);
+    listeners.delete = (listener) => {
+      resolve();
+      return drop(listener);
+    };
+  });
+  leaving.abort();
+  await left;
+  expect(listeners.size).toBe(0);
+});

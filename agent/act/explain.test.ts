@@ -1,0 +1,115 @@
+import { expect, test } from "bun:test";
+import { type CriCode, CriError } from "../../cri/error.ts";
+import { FilesError } from "../../host/files.ts";
+import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import type { Action, ActionKind } from "../decide/action.ts";
+import { TranslateError } from "../translate/translate-error.ts";
+import { explain } from "./explain.ts";
+
+const id = "c" as ContainerId;
+const sandboxId = "s" as SandboxId;
+const why = "why";
+const actions: Readonly<Record<ActionKind, Action>> = {
+  prepareVolumes: { kind: "prepareVolumes" },
+  pullImage: { kind: "pullImage", image: "i", why },
+  runSandbox: { kind: "runSandbox", attempt: 0, crashes: 0, why },
+  createContainer: {
+    kind: "createContainer",
+    name: "a",
+    attempt: 0,
+    sandboxId,
+    podIPs: [],
+    image: "i",
+    imageRef: "r",
+    crashes: 0,
+    why,
+  },
+  startContainer: { kind: "startContainer", name: "a", id, attempt: 0 },
+  stopContainer: { kind: "stopContainer", name: "a", id, gracePeriodSeconds: 1, why },
+  removeContainer: { kind: "removeContainer", name: "a", id, why },
+  stopSandbox: { kind: "stopSandbox", id: sandboxId, why },
+  removeSandbox: { kind: "removeSandbox", id: sandboxId, why },
+  removePodFiles: { kind: "removePodFiles", why },
+};
+const unknown = new CriError("UNKNOWN", "Verb", "it broke");
+
+const reasons: Readonly<Record<ActionKind, string>> = {
+  prepareVolumes: "FailedMount",
+  pullImage: "ErrImagePull",
+  runSandbox: "CreatePodSandboxError",
+  createContainer: "CreateContainerError",
+  startContainer: "RunContainerError",
+  stopContainer: "KillContainerError",
+  removeContainer: "RemoveContainerError",
+  stopSandbox: "KillPodSandboxError",
+  removeSandbox: "KillPodSandboxError",
+  removePodFiles: "FailedCleanup",
+};
+for (const [kind, reason] of Object.entries(reasons))
+  test(`a failed ${kind} is a ${reason}`, () => {
+    expect(explain(actions[kind as ActionKind], unknown).reason).toBe(reason);
+  });
+
+const outages: readonly [code: CriCode, isOutage: boolean][] = [
+  ["UNAVAILABLE", true],
+  ["CANCELLED", true],
+  ["UNKNOWN", false],
+  ["DEADLINE_EXCEEDED", false],
+  ["NOT_FOUND", false],
+];
+for (const [code, isOutage] of outages)
+  test(`${code} is ${isOutage ? "nobody's fault: the runtime is away" : "a failure like any other"}`, () => {
+    expect(explain(actions.startContainer, new CriError(code, "StartContainer", "x")).isOutage).toBe(isOutage);
+  });
+
+const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason: string, message: string][] = [
+  ["the runtime's text is kept", "startContainer", unknown, "RunContainerError", "Verb: it broke"],
+  [
+    "a sandbox says what it was about",
+    "runSandbox",
+    unknown,
+    "CreatePodSandboxError",
+    "Failed to create pod sandbox: Verb: it broke",
+  ],
+  [
+    "a pod that cannot be put into words names its own reason",
+    "createContainer",
+    new TranslateError("CreateContainerConfigError", "runs as root"),
+    "CreateContainerConfigError",
+    "runs as root",
+  ],
+  ["a file that fails", "prepareVolumes", new FilesError("ENOSPC", "/x", "/x is full"), "FailedMount", "/x is full"],
+  [
+    "a registry that is away",
+    "pullImage",
+    new CriError("UNKNOWN", "PullImage", "RegistryUnavailable: 503"),
+    "RegistryUnavailable",
+    "PullImage: RegistryUnavailable: 503",
+  ],
+  [
+    "a signature that does not fit",
+    "pullImage",
+    new CriError("UNKNOWN", "PullImage", "SignatureValidationFailed: no key"),
+    "SignatureValidationFailed",
+    "PullImage: SignatureValidationFailed: no key",
+  ],
+  [
+    "a message that merely quotes such a word",
+    "pullImage",
+    new CriError("UNKNOWN", "PullImage", "failed to pull RegistryUnavailable:1"),
+    "ErrImagePull",
+    "PullImage: failed to pull RegistryUnavailable:1",
+  ],
+  [
+    "such a word where nothing is pulled",
+    "startContainer",
+    new CriError("UNKNOWN", "Start", "RegistryUnavailable: x"),
+    "RunContainerError",
+    "Start: RegistryUnavailable: x",
+  ],
+  ["something thrown that is no error", "startContainer", "a word", "RunContainerError", "a word"],
+];
+for (const [sentence, kind, error, reason, message] of rows)
+  test(sentence, () => {
+    expect(explain(actions[kind], error)).toMatchObject({ reason, message });
+  });

@@ -92,3 +92,19 @@ test("who leaves is told nothing more", async () => {
   await left;
   expect(listeners.size).toBe(0);
 });
+
+test("making the socket leaves the umask as it was", () => {
+  const umask = process.umask();
+  serve();
+  expect(process.umask()).toBe(umask);
+});
+
+test("a watch is lines of JSON, and the list is JSON", async () => {
+  serve();
+  const leaving = new AbortController();
+  const types = [await get("/pods"), await get("/pods?watch", { signal: leaving.signal })].map(({ headers }) =>
+    headers.get("content-type")?.split(";").at(0),
+  );
+  leaving.abort();
+  expect(types).toEqual(["application/json", "application/x-ndjson"]);
+});

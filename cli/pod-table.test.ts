@@ -1,0 +1,88 @@
+import { expect, test } from "bun:test";
+import type { PodSummary } from "../agent/serve/pod-list.ts";
+import { podTable } from "./pod-table.ts";
+
+const now = Date.parse("2026-01-01T12:00:00Z");
+const web: PodSummary = {
+  namespace: "default",
+  name: "web-node",
+  uid: "u",
+  phase: "Running",
+  reason: "",
+  message: "",
+  ready: "1/1",
+  restarts: 0,
+  ip: "10.0.0.7",
+  startTime: "2026-01-01T11:59:30Z",
+  steps: [
+    { what: "volumes", ms: 1.4 },
+    { what: "sandbox", ms: 84.6 },
+    { what: "create", container: "a", ms: 6 },
+    { what: "start", container: "a", ms: 35 },
+    { what: "create", container: "b", ms: 7 },
+  ],
+  status: {},
+};
+const pending: PodSummary = {
+  ...web,
+  namespace: "a-long-namespace",
+  name: "x",
+  phase: "Pending",
+  reason: "ImagePullBackOff",
+  message: "no such image",
+  ready: "0/1",
+  restarts: 12,
+  ip: "",
+  startTime: "",
+  steps: [],
+};
+
+test("pods stand in columns, and below them why those that are not well are not", () => {
+  expect(podTable({ pods: [web, pending] }, now)).toMatchInlineSnapshot(`
+    "NAMESPACE         POD       READY  STATE             RESTARTS  IP        AGE  START (ms)
+    default           web-node  1/1    Running           0         10.0.0.7  30s  volumes 1, sandbox 85, a: create 6 start 35, b: create 7
+    a-long-namespace  x         0/1    ImagePullBackOff  12        -         -    -
+
+    x: no such image
+    "
+  `);
+});
+
+test("no pods are two words, and pods that are well need no notes", () => {
+  expect(podTable({ pods: [] }, now)).toBe("no pods\n");
+  expect(podTable({ pods: [web] }, now).split("\n")).toHaveLength(3);
+});
+
+/** The cell below a heading, which begins where the heading does. */
+function cell(pod: PodSummary, heading: string): string {
+  const [header = "", row = ""] = podTable({ pods: [pod] }, now).split("\n");
+  return row.slice(header.indexOf(heading)).split("  ")[0] ?? "";
+}
+
+const ages: readonly [startTime: string, age: string][] = [
+  ["2026-01-01T12:00:05Z", "0s"],
+  ["2026-01-01T12:00:00Z", "0s"],
+  ["2026-01-01T11:58:01Z", "119s"],
+  ["2026-01-01T11:58:00Z", "2m"],
+  ["2026-01-01T10:00:01Z", "119m"],
+  ["2026-01-01T10:00:00Z", "2h"],
+  ["2025-12-30T12:00:01Z", "47h"],
+  ["2025-12-30T12:00:00Z", "2d"],
+  ["", "-"],
+  ["yesterday", "-"],
+];
+for (const [startTime, age] of ages)
+  test(`at noon the age of a pod that started at ${JSON.stringify(startTime)} is ${age}`, () => {
+    expect(cell({ ...web, startTime }, "AGE")).toBe(age);
+  });
+
+const states: readonly [phase: string, reason: string, state: string][] = [
+  ["Running", "", "Running"],
+  ["Running", "CrashLoopBackOff", "CrashLoopBackOff"],
+  ["Succeeded", "Completed", "Succeeded"],
+  ["Failed", "DeadlineExceeded", "DeadlineExceeded"],
+];
+for (const [phase, reason, state] of states)
+  test(`a pod that is ${phase}${reason && ` with the reason ${reason}`} shows ${state}`, () => {
+    expect(cell({ ...web, phase, reason }, "STATE")).toBe(state);
+  });

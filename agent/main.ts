@@ -2,25 +2,22 @@ import { readFileSync } from "node:fs";
 import { createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createFiles, type Files } from "../host/files.ts";
-import { takeLock } from "../host/lock.ts";
+import { type LockResult, takeLock } from "../host/lock.ts";
 import type { Log } from "../host/log.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet } from "../host/net.ts";
 import { createProc, type Proc } from "../host/proc.ts";
-import { createAgent, type PodSource } from "./agent.ts";
+import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";
+import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
 import { followStaticPath } from "./desired/static-files.ts";
 import { followStaticUrl } from "./desired/static-url.ts";
 import { localSocket } from "./local-socket.ts";
-import { serveLocal } from "./serve/local.ts";
+import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
+import { failStart, StartError } from "./start-error.ts";
 import { parseResolvConf } from "./translate/dns.ts";
 import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
-
-/** The agent cannot run on this machine as it is configured; the message says what would be right. */
-export class StartError extends Error {
-  override readonly name = "StartError";
-}
 
 const STOP_WITHIN_MS = 5_000;
 const HOST_IPS_LAST_MS = 60_000;
@@ -57,13 +54,56 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
   });
-  const server = serveLocal({
-    path: root.path(localSocket),
-    clock,
-    pods: () => ({ pods: agent.stories.all().map(summarize) }),
-    subscribe: agent.stories.subscribe,
-  });
+  const server = listen(root, agent, clock);
   log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
+  try {
+    await runToEnd(agent, clock, signal).catch(failStart("the records of earlier pods cannot be read", inOrder));
+  } finally {
+    await server.stop();
+    runtime.close();
+  }
+  log.info({}, "berth has stopped; its pods go on");
+}
+
+const inOrder = "put that in order, or give --root-dir another folder";
+
+/** One agent a root directory: two would each undo what the other does. */
+async function ownRoot({ rootDir, nodeName }: Config, machine: Files): Promise<Files> {
+  const root = createFiles(rootDir);
+  const socket = root.path(localSocket);
+  if (!fitsSocketPath(socket))
+    throw new StartError(
+      `${socket} is longer than the ${longestSocketPathBytes} bytes that a socket's path may have: give --root-dir a shorter one`,
+    );
+  await machine.makeFolder(rootDir, 0o750).catch(failStart("there can be no root directory", inOrder));
+  const lock = lockRoot(root, `pid ${process.pid}, node ${nodeName}`);
+  if (lock.held) return root;
+  throw new StartError(
+    `another agent (${lock.holder}) runs on ${rootDir}: stop it, or give this one a --root-dir of its own`,
+  );
+}
+
+function lockRoot(root: Files, self: string): LockResult {
+  try {
+    return takeLock(root.path("berth.lock"), self);
+  } catch (error) {
+    return failStart("the root directory cannot be locked", inOrder)(error);
+  }
+}
+
+/** What `berth pods` asks. */
+function listen(root: Files, { stories }: Agent, clock: Clock): LocalServer {
+  const path = root.path(localSocket);
+  const pods = () => ({ pods: stories.all().map(summarize) });
+  try {
+    return serveLocal({ path, clock, pods, subscribe: stories.subscribe });
+  } catch (error) {
+    return failStart("berth pods could not be answered", inOrder)(error);
+  }
+}
+
+/** Resolves when the agent has ended, or has not within a while after the signal. */
+async function runToEnd(agent: Agent, clock: Clock, signal: AbortSignal): Promise<void> {
   const patience = new AbortController();
   const outOfPatience = aborted(signal).then(() => sleep(clock, STOP_WITHIN_MS, patience.signal));
   await Promise.race([agent.run(signal), outOfPatience]);
@@ -71,19 +111,6 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
   await outOfPatience.catch(() => {
     // Patience was not needed: the last calls have ended by themselves.
   });
-  await server.stop();
-  runtime.close();
-  log.info({}, "berth has stopped; its pods go on");
-}
-
-/** One agent a root directory: two would each undo what the other does. */
-async function ownRoot({ rootDir, nodeName }: Config, machine: Files): Promise<Files> {
-  await machine.makeFolder(rootDir, 0o750);
-  const lock = takeLock(`${rootDir}/berth.lock`, `pid ${process.pid}, node ${nodeName}`);
-  if (lock.held) return createFiles(rootDir);
-  throw new StartError(
-    `another agent (${lock.holder}) runs on ${rootDir}: stop it, or give this one a --root-dir of its own`,
-  );
 }
 
 /** Decision 3: cgroup v2 or none. */

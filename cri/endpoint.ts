@@ -1,7 +1,5 @@
+import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";
 import { CriError } from "./error.ts";
-
-/** The kernel's `sun_path` holds 108 bytes with its closing zero. */
-const longestPath = 107;
 
 /**
  * The path of the runtime's socket from an endpoint such as `unix:///run/containerd/containerd.sock`; a bare absolute
@@ -15,11 +13,11 @@ export function socketPathOf(endpoint: string): string {
       "Connect",
       `container runtime endpoint ${JSON.stringify(endpoint)} is not "unix://" followed by an absolute path`,
     );
-  if (Buffer.byteLength(path) > longestPath)
+  if (!fitsSocketPath(path))
     throw new CriError(
       "INVALID_ARGUMENT",
       "Connect",
-      `container runtime endpoint ${JSON.stringify(endpoint)} is longer than the ${longestPath} bytes a socket's path may have`,
+      `container runtime endpoint ${JSON.stringify(endpoint)} is longer than the ${longestSocketPathBytes} bytes a socket's path may have`,
     );
   return path;
 }

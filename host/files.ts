@@ -1,6 +1,7 @@
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
 import { chmod, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
+import { removeTree, TreeError } from "./tree.ts";
 
 /** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`). */
 export class FilesError extends Error {
@@ -46,7 +47,7 @@ export interface Files {
   /** With its parents; the mode is set on the last one only, whatever the umask. Existing is success. */
   makeFolder(path: string, mode: number): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** With all below it, never through a symlink. Absent is success. */
+  /** With all below it, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
   remove(path: string): Promise<void>;
   freeBytes(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
   /** Calls back with the name of what changed in a folder, or undefined if unknown. The signal ends it. */
@@ -64,7 +65,7 @@ export function createFiles(root: string): Files {
     list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
     makeFolder: (path, mode) => converted(inside(path), () => makeFolder(inside(path), mode)),
     rename: (from, to) => converted(inside(from), () => rename(inside(from), inside(to))),
-    remove: (path) => converted(inside(path), () => rm(inside(path), { recursive: true, force: true })),
+    remove: (path) => converted(inside(path), () => removeTree(inside(path))),
     freeBytes: (path) =>
       converted(inside(path), async () => {
         const { blocks, bavail, bsize } = await statfs(inside(path));
@@ -214,13 +215,17 @@ async function orUndefined<T>(path: string, work: () => Promise<T>): Promise<T |
   }
 }
 
-function toFilesError(path: string, error: unknown): FilesError {
+/** What an operation on a path has failed with, as our own error. */
+export function toFilesError(path: string, error: unknown): FilesError {
   if (error instanceof FilesError) return error;
+  if (error instanceof TreeError) return new FilesError(error.code, error.path, error.message, { cause: error.cause });
   const code = error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN";
   const words: Readonly<Record<string, string>> = {
     ELOOP: "is a loop of symlinks",
     EACCES: "may not be accessed",
     ENOENT: "does not exist",
+    EEXIST: "is there, and is no folder",
+    ENOTDIR: "lies below something that is no folder",
     ENOSPC: "cannot be written: the disk is full",
     EROFS: "cannot be written: the file system is read-only",
     EISDIR: "is a directory, not a regular file",

@@ -73,6 +73,15 @@ test("the file is for root alone, and what an older holder wrote is gone", async
 
 test("a link in the lock's place is not followed", async () => {
   await symlink(join(folder, "elsewhere"), path);
-  expect(() => takeLock(path, "me")).toThrow("ELOOP");
+  const refused = expect.objectContaining({ name: "FilesError", code: "ELOOP", path });
+  expect(() => takeLock(path, "me")).toThrow(refused);
   await expect(stat(join(folder, "elsewhere"))).rejects.toThrow("ENOENT");
+});
+
+test("a place where there can be no file is named", () => {
+  for (const [place, code] of [
+    [join(folder, "none/lock"), "ENOENT"],
+    [folder, "EISDIR"],
+  ] as const)
+    expect(() => takeLock(place, "me")).toThrow(expect.objectContaining({ name: "FilesError", code, path: place }));
 });

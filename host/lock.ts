@@ -1,5 +1,6 @@
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, constants, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { toFilesError } from "./files.ts";
 
 /** What became of the wish to be the only one: the lock, or whoever has it. */
 export type LockResult =
@@ -12,9 +13,17 @@ const LOCK_NB = 4;
 
 /**
  * Takes an exclusive flock(2) on a file and writes into it who we are. The kernel gives it back when the process ends,
- * however it ends, so there are no stale locks to judge.
+ * however it ends, so there are no stale locks to judge. Throws `FilesError` where there can be no such file.
  */
 export function takeLock(path: string, self: string): LockResult {
+  try {
+    return lockFile(path, self);
+  } catch (error) {
+    throw toFilesError(path, error);
+  }
+}
+
+function lockFile(path: string, self: string): LockResult {
   const descriptor = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
   const libc = dlopen("libc.so.6", { flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 } });
   if (libc.symbols.flock(descriptor, LOCK_EX | LOCK_NB) !== 0) {

@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { normalize } from "node:path/posix";
 import { parseQuantity, QuantityError } from "../../proto/kubernetes/quantity.ts";
 import { checkLabelValue, checkQualifiedName } from "../../proto/kubernetes/validation/names.ts";
+import { fitsSocketPath } from "../../proto/socket-path.ts";
 import { parseDuration } from "./duration.ts";
 
 /** What a text must be, in the words of the message, and how that is told. */
@@ -11,7 +12,7 @@ export const checks = {
   "an address range such as 10.88.0.0/16": isCidr,
   "an absolute path": (text: string) => text === "" || text.startsWith("/"),
   "an absolute path in ASCII without . or .. or doubled slashes": isCleanPath,
-  "a unix socket such as unix:///run/containerd/containerd.sock": isUnixSocket,
+  "a unix socket such as unix:///run/containerd/containerd.sock, its path at most 107 bytes long": isUnixSocket,
   "an http or https address": (text: string) => text === "" || /^https?:\/\/[^\s/]/i.test(text),
   "an address such as localhost:4317, or one of dns, unix, unix-abstract": isTracingEndpoint,
   "a CPU list such as 0-3,8": isCpuList,
@@ -77,7 +78,8 @@ function isCleanPath(text: string): boolean {
 }
 
 function isUnixSocket(text: string): boolean {
-  return text === "" || /^(unix:\/\/)?\/[^\0]+$/.test(text);
+  const [, , path = ""] = /^(unix:\/\/)?(\/[^\0]+)$/.exec(text) ?? [];
+  return text === "" || (path !== "" && fitsSocketPath(path));
 }
 
 function isTracingEndpoint(text: string): boolean {

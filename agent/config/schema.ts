@@ -355,9 +355,11 @@ export const schema = {
   localStorageCapacityIsolation: later("*bool", "local storage is not measured yet", { default: true }),
   containerRuntimeEndpoint: done("string", {
     default: "unix:///run/containerd/containerd.sock",
-    must: "a unix socket such as unix:///run/containerd/containerd.sock",
+    must: "a unix socket such as unix:///run/containerd/containerd.sock, its path at most 107 bytes long",
   }),
-  imageServiceEndpoint: done("string", { must: "a unix socket such as unix:///run/containerd/containerd.sock" }),
+  imageServiceEndpoint: done("string", {
+    must: "a unix socket such as unix:///run/containerd/containerd.sock, its path at most 107 bytes long",
+  }),
   failCgroupV1: done("*bool", { default: true }),
   userNamespaces: { type: "*struct", implemented: true },
   "userNamespaces.idsPerPod": later("*int64", "pods share the node's user namespace", {

@@ -1,5 +1,6 @@
 import { unlinkSync } from "node:fs";
 import type { Clock } from "../../host/clock.ts";
+import { toFilesError } from "../../host/files.ts";
 import type { PodListing } from "./pod-list.ts";
 
 export interface LocalServerSettings {
@@ -31,7 +32,7 @@ const neverIdle = { idleTimeout: 0 };
 
 /**
  * Answers `berth pods` on a unix socket that only root may open: `GET /pods` is the list as JSON, `GET /pods?watch` a line of
- * it at once and after each change.
+ * it at once and after each change. Throws `FilesError` where there can be no such socket.
  */
 export function serveLocal(settings: LocalServerSettings): LocalServer {
   const { path } = settings;
@@ -42,6 +43,8 @@ export function serveLocal(settings: LocalServerSettings): LocalServer {
     const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => answer(request, settings) };
     const server = Bun.serve(options);
     return { stop: () => server.stop(true) };
+  } catch (error) {
+    throw toFilesError(path, error);
   } finally {
     process.umask(umask);
   }

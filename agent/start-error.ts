@@ -1,0 +1,17 @@
+import { FilesError } from "../host/files.ts";
+
+/** The agent cannot run on this machine as it is configured; the message says what would be right. */
+export class StartError extends Error {
+  override readonly name = "StartError";
+}
+
+/**
+ * For a file operation that the start depends on: its failure as a `StartError` of one line, with what was `wanted`, why it cannot
+ * be, and the `cure`. What is no `FilesError` is a mistake of ours, and thrown on.
+ */
+export function failStart(wanted: string, cure: string): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof FilesError)) throw error;
+    throw new StartError(`${wanted}: ${error.message}: ${cure}`, { cause: error });
+  };
+}

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, realpath } from "node:fs/promises";
 
 /** One line of /proc/self/mountinfo (proc_pid_mountinfo(5)). */
 export interface Mount {
@@ -10,7 +10,10 @@ export interface Mount {
 
 export interface Mounts {
   list(): Promise<readonly Mount[]>;
-  /** The mount points at a path and below it: what must be gone before a folder may be removed. */
+  /**
+   * The mount points at a path and below it, as real paths: what must be gone before a folder may be removed. The path may
+   * lead through symlinks; none when it is absent.
+   */
   below(path: string): Promise<readonly string[]>;
 }
 
@@ -18,11 +21,25 @@ export function createMounts(): Mounts {
   const list = async () => parseMountinfo(await readFile("/proc/self/mountinfo", "utf8"));
   return {
     list,
-    below: async (path) =>
-      (await list())
+    async below(path) {
+      const real = await realPath(path);
+      if (real === undefined) return [];
+      const inside = real === "/" ? "/" : `${real}/`;
+      return (await list())
         .map(({ mountPoint }) => mountPoint)
-        .filter((mountPoint) => mountPoint === path || mountPoint.startsWith(`${path}/`)),
+        .filter((mountPoint) => mountPoint === real || mountPoint.startsWith(inside));
+    },
   };
+}
+
+/** The kernel lists mounts by their real paths, whatever links lead to them. */
+async function realPath(path: string): Promise<string | undefined> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 /** `36 35 98:0 /root /mount/point rw,noatime master:1 - ext3 /dev/root rw,errors=continue`; lines that do not fit are left out. */

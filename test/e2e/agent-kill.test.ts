@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import type { ContainerdVersion } from "../bed/containerd.ts";
+import { until } from "../bed/until.ts";
 import { livedTwice, type Recording, recordLives } from "./lives.ts";
 import { podOf } from "./manifest.ts";
 import { type Node, startNodeWithoutAgent } from "./node.ts";
@@ -15,17 +15,6 @@ const random = randomOf(seed);
 let node: Node;
 let recording: Recording;
 
-beforeAll(async () => {
-  console.log(`the moments of the kills follow from BERTH_SEED=${seed}`);
-  node = await startNodeWithoutAgent();
-  recording = await recordLives(node.containerd);
-});
-
-afterAll(async () => {
-  recording.stop();
-  await node.end();
-});
-
 /** Kills the agent with SIGKILL after a random while, and starts the next one, so many times. */
 async function killAtRandom(times: number, longestMs: number): Promise<void> {
   for (let kill = 0; kill < times; kill++) {
@@ -36,30 +25,62 @@ async function killAtRandom(times: number, longestMs: number): Promise<void> {
   await node.startAgent();
 }
 
-test("an agent that is killed again and again while thirty pods start ends with each of them once", async () => {
-  for (const name of names) await node.put(podOf(name));
-  await killAtRandom(8, 1200);
-  await node.running(...names);
+/** How many sandboxes and containers the runtime has, by their states. */
+async function population(): Promise<string> {
   const [sandboxes, containers] = await Promise.all([node.sandboxes(), node.containers()]);
-  expect(sandboxes.map(({ state }) => state)).toEqual(names.map(() => PodSandboxState.SANDBOX_READY));
-  expect(containers.map(({ state }) => state)).toEqual(names.map(() => ContainerState.CONTAINER_RUNNING));
+  const count = (states: readonly number[]) =>
+    [...Map.groupBy(states, (state) => state)].map(([state, all]) => `${all.length} in state ${state}`).toSorted();
+  return JSON.stringify({
+    sandboxes: count(sandboxes.map(({ state }) => state)),
+    containers: count(containers.map(({ state }) => state)),
+  });
+}
+
+const thirtyOfEach = JSON.stringify({
+  sandboxes: [`30 in state ${PodSandboxState.SANDBOX_READY}`],
+  containers: [`30 in state ${ContainerState.CONTAINER_RUNNING}`],
 });
 
-test("by the runtime's own event log no sandbox and no container of them ever lived twice at once", async () => {
-  const lives = await recording.lives();
-  expect(new Set(lives.map(({ owner }) => owner)).size).toBe(60);
-  expect(livedTwice(lives)).toEqual([]);
-});
+describe.each<ContainerdVersion>(["1.6", "2.1"])(
+  "an agent that is killed again and again, on containerd %s,",
+  (version) => {
+    beforeAll(async () => {
+      console.log(`the moments of the kills follow from BERTH_SEED=${seed}`);
+      node = await startNodeWithoutAgent({ version });
+      recording = await recordLives(node.containerd);
+    });
 
-test("an agent that is killed again and again while they end leaves nothing of them", async () => {
-  for (const name of names) await node.removeFile(`${name}.yaml`);
-  await node.agent.kill9();
-  await killAtRandom(4, 800);
-  await node.empty();
-  const folders = [join(node.paths.agentRoot, "pods"), node.paths.podLogs, join(node.paths.agentRoot, "berth", "pods")];
-  expect(await node.containers()).toEqual([]);
-  expect(await Promise.all(folders.map((folder) => readdir(folder)))).toEqual([[], [], []]);
-});
+    afterAll(async () => {
+      recording.stop();
+      await node.end();
+    });
+
+    test("while thirty pods start, ends with each of them once", async () => {
+      for (const name of names) await node.put(podOf(name));
+      await killAtRandom(8, 1200);
+      await node.running(...names);
+      let seen = "";
+      await until("what was cut short to be cleared away", 20_000, async () => {
+        seen = await population();
+        return seen === thirtyOfEach;
+      }).catch(() => undefined);
+      expect(seen).toBe(thirtyOfEach);
+    });
+
+    test("had no sandbox and no container live twice at once, by the runtime's own event log", async () => {
+      const lives = await recording.lives();
+      expect(new Set(lives.map(({ owner }) => owner)).size).toBe(60);
+      expect(livedTwice(lives)).toEqual([]);
+    });
+
+    test("while they end, leaves nothing of them", async () => {
+      for (const name of names) await node.removeFile(`${name}.yaml`);
+      await node.agent.kill9();
+      await killAtRandom(4, 800);
+      await node.empty();
+    });
+  },
+);
 
 test("the event log is read so that two lives at once are found, and one after the other is not one", () => {
   const life = { id: "a", owner: "uid main", startedAt: 10n, endedAt: 20n };

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
@@ -49,7 +49,7 @@ export interface Node {
   pod(name: string, what: string, condition: (pod: PodSummary) => boolean, timeoutMs?: number): Promise<PodSummary>;
   /** Waits until all these pods run with all containers ready. */
   running(...names: readonly string[]): Promise<readonly PodSummary[]>;
-  /** Waits until no pod is shown, and nothing of any is left in the runtime. */
+  /** Waits until no pod is shown, and nothing of any is left: no container, sandbox or task, no folder, log or record. */
   empty(timeoutMs?: number): Promise<void>;
   /** Everything the agents of this node have logged. */
   log(): Promise<string>;
@@ -223,17 +223,40 @@ async function awaitPod(
 }
 
 async function awaitEmpty(node: Node, timeoutMs: number): Promise<void> {
-  let left = "";
+  let left: readonly string[] = [];
   try {
     await until("an empty node", timeoutMs, async () => {
-      const [pods, sandboxes] = await Promise.all([node.pods(), node.sandboxes()]);
-      left = [
-        ...pods.map(({ name, phase, reason }) => `pod ${name} ${phase} ${reason}`),
-        ...sandboxes.map(({ id, metadata, state }) => `sandbox ${id} of ${metadata?.name} in state ${state}`),
-      ].join("\n");
-      return pods.length === 0 && sandboxes.length === 0;
+      left = await whatIsLeft(node);
+      return left.length === 0;
     });
   } catch (cause) {
-    throw new Error(`the node did not become empty; left: ${left}\n${(await node.log()).slice(-4000)}`, { cause });
+    const ids = left.flatMap((line) => /[0-9a-f]{64}/.exec(line)?.[0] ?? []);
+    const runtimeLog = await readFile(node.containerd.logFile, "utf8");
+    const story = ids.flatMap((id) => linesWith(runtimeLog, id)).join("\n");
+    const log = (await node.log()).slice(-4000);
+    throw new Error(`left on the node: ${left.join("\n")}\ncontainerd: ${story}\n${log}`, { cause });
   }
+}
+
+/** All that a pod can leave on its node, in words. */
+async function whatIsLeft(node: Node): Promise<readonly string[]> {
+  const { agentRoot, podLogs } = node.paths;
+  const folders = [join(agentRoot, "pods"), join(agentRoot, "berth", "pods"), podLogs];
+  const [pods, sandboxes, containers, tasks, ...files] = await Promise.all([
+    node.pods(),
+    node.sandboxes(),
+    node.containers(),
+    node.containerd.ctr(["-n", "k8s.io", "tasks", "ls", "-q"]),
+    ...folders.map(async (folder) => (await readdir(folder)).map((name) => join(folder, name))),
+  ]);
+  return [
+    ...pods.map(({ name, phase, reason }) => `pod ${name} ${phase} ${reason}`),
+    ...sandboxes.map(({ id, metadata, state }) => `sandbox ${id} of ${metadata?.name} in state ${state}`),
+    ...containers.map(({ id, metadata, state }) => `container ${id}, ${metadata?.name}, in state ${state}`),
+    ...tasks
+      .split("\n")
+      .filter(Boolean)
+      .map((id) => `task ${id}`),
+    ...files.flat(),
+  ];
 }

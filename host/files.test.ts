@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { statSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -44,6 +45,25 @@ test("the mode is what was asked for, whatever the umask", async () => {
   }
   expect((await files.stat("open"))?.mode).toBe(0o666);
   expect((await files.stat("wide/open"))?.mode).toBe(0o777);
+});
+
+test("a folder has its mode or none at all, at whatever moment its maker may die", async () => {
+  const seen = new Set<number>();
+  for (let n = 0; n < 20; n++) {
+    const path = join(root, `moment-${n}`);
+    let isMade = false;
+    const making = files.makeFolder(`moment-${n}`, 0o777).then(() => {
+      isMade = true;
+    });
+    while (!isMade) {
+      // While this waits, what was asked of the disk happens, and nothing more is asked.
+      const until = performance.now() + 1;
+      while (performance.now() < until) seen.add((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o777);
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+    await making;
+  }
+  expect([...seen].toSorted()).toEqual([0, 0o777]);
 });
 
 test("a FIFO that nobody writes to is refused, and holds nobody", async () => {

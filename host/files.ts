@@ -44,7 +44,10 @@ export interface Files {
   stat(path: string): Promise<FileStat | undefined>;
   /** Sorted by name; undefined when there is no such folder. */
   list(path: string): Promise<readonly FileEntry[] | undefined>;
-  /** With its parents; the mode is set on the last one only, whatever the umask. Existing is success. */
+  /**
+   * With its parents; the mode is set on the last one only, whatever the umask. Existing is success, and keeps its mode unless
+   * that is 0: its maker died before it was done.
+   */
   makeFolder(path: string, mode: number): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   /** With all below it, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
@@ -139,9 +142,20 @@ async function replace(path: string, content: string, mode: number): Promise<voi
   }
 }
 
+/*
+ * Whoever dies between mkdir(2), from whose mode the umask takes, and chmod(2) must not leave a folder that cannot be told from
+ * one whose owner wants it so. From mode 0 no umask takes anything, and nobody wants it.
+ */
 async function makeFolder(path: string, mode: number): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode });
-  if (first !== undefined) await chmod(path, mode);
+  await mkdir(dirname(path), { recursive: true, mode: 0o755 });
+  try {
+    await mkdir(path, { mode: 0 });
+  } catch (error) {
+    const found = await orUndefined(path, () => stat(path));
+    if (!found?.isDirectory()) throw error;
+    if ((found.mode & 0o777) !== 0) return;
+  }
+  await chmod(path, mode);
 }
 
 async function listFolder(path: string): Promise<readonly FileEntry[]> {

@@ -67,6 +67,20 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       ]);
     });
 
+    test("a folder keeps the mode that its owner gave it, unless its maker died before it had one", async () => {
+      await bed.files.makeFolder("private", 0o700);
+      await bed.files.makeFolder("private", 0o777);
+      expect((await bed.files.stat("private"))?.mode).toBe(0o700);
+      await bed.files.makeFolder("begun", 0);
+      await bed.files.makeFolder("begun", 0o777);
+      expect((await bed.files.stat("begun"))?.mode).toBe(0o777);
+    });
+
+    test("where a file is, no folder is made", async () => {
+      await bed.files.write("taken", "", 0o600);
+      await expect(bed.files.makeFolder("taken", 0o700)).rejects.toMatchObject({ code: "EEXIST" });
+    });
+
     test("removing takes all below, and the absent is gone already", async () => {
       await bed.files.makeFolder("r/s", 0o755);
       await bed.files.write("r/s/t", "", 0o600);

@@ -97,7 +97,7 @@ export class FakeDisk {
   #makeFolder(path: string, mode: number): void {
     const known = this.nodes.get(path);
     if (known?.kind === "file") throw new FilesError("EEXIST", path, `${path} is there, and is no folder`);
-    if (known !== undefined) return;
+    if (known !== undefined && known.mode !== 0) return;
     if (dirname(path) !== path) this.#makeFolder(dirname(path), 0o755);
     this.nodes.set(path, { kind: "directory", mode, inode: ++this.#inodes });
     this.#changed(path);

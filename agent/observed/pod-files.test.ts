@@ -43,11 +43,13 @@ for (const [sentence, files, exist, attempts] of rows)
     expect(Object.fromEntries(found.loggedAttempts)).toEqual(attempts);
   });
 
-test("every folder below pods/ is a pod; without that folder there is none", async () => {
+test("every folder below pods/ whose name can be a uid is a pod; without pods/ there is none", async () => {
   const disk = new FakeDisk(() => 0);
   const files = createPodFiles(disk.at("/root"), disk.at("/logs"));
+  const uids = ["0123456789abcdef0123456789abcdef", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "my.own_uid"];
   expect(await files.uids()).toEqual([]);
-  await disk.at("/root").makeFolder("pods/u-1", 0o755);
-  await disk.at("/root").makeFolder("pods/u-2", 0o755);
-  expect((await files.uids()) as readonly string[]).toEqual(["u-1", "u-2"]);
+  for (const name of [...uids, "lost+found", "old", ".u-12345678", "a folder"])
+    await disk.at("/root").makeFolder(`pods/${name}`, 0o755);
+  await disk.at("/root").write("pods/a-file-of-somebody", "", 0o600);
+  expect((await files.uids()) as readonly string[]).toEqual(uids);
 });

@@ -5,7 +5,7 @@ import type { Owner } from "./from-cri.ts";
 /** What is on the disk of a pod. */
 export interface PodFiles {
   look(pod: Owner): Promise<{ readonly exist: boolean; readonly loggedAttempts: ReadonlyMap<string, number> }>;
-  /** The pods that have a folder below `pods/`. */
+  /** The pods that have a folder below `pods/`; what else stands there is not ours to remove. */
   uids(): Promise<readonly PodUid[]>;
 }
 
@@ -29,8 +29,19 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
         ),
       };
     },
-    uids: async () => ((await root.list("pods")) ?? []).map(({ name }) => name as PodUid),
+    uids: async () =>
+      ((await root.list("pods")) ?? [])
+        .filter(({ name, kind }) => kind === "directory" && looksLikeUid(name))
+        .map(({ name }) => name as PodUid),
   };
+}
+
+/**
+ * Uids are UUIDs or, of manifests, 32 hexadecimal digits. A manifest may choose a shorter one; that pod is known by its record,
+ * and should it be lost, a folder too many does less harm than somebody's `old` or `lost+found` removed as a pod.
+ */
+function looksLikeUid(name: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._-]{7,127}$/.test(name);
 }
 
 /** The highest N of the files `N.log` in a container's log folder, as `restartCount` counts. */

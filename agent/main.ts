@@ -12,6 +12,7 @@ import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
 import { followStaticPath } from "./desired/static-files.ts";
 import { followStaticUrl } from "./desired/static-url.ts";
+import { chooseHostIPs } from "./host-ips.ts";
 import { localSocket } from "./local-socket.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
@@ -131,11 +132,9 @@ async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Fi
   );
 }
 
-/** What the node is told to be, or the address of its default route. */
 function hostIPsOf({ nodeIPs }: Config, clock: Clock): () => readonly string[] {
-  if (nodeIPs.length > 0) return () => nodeIPs;
   const net = createNet();
-  return lastingFor(clock, HOST_IPS_LAST_MS, () => net.addresses().slice(0, 1));
+  return lastingFor(clock, HOST_IPS_LAST_MS, () => chooseHostIPs(nodeIPs, net.addresses()));
 }
 
 function factsOf(config: Config, proc: Proc, hostIPs: () => readonly string[]): () => NodeFacts {

@@ -42,7 +42,7 @@ test("a link to a file is read, a link to a folder is not followed", async () =>
   await symlink("../target", join(folder, "links/2"));
   await symlink("..", join(folder, "links/up"));
   const loaded = await loadFrom("--config-dir", "links");
-  expect(loaded).toMatchObject({ kind: "config", config: { maxPods: 7 } });
+  expect(loaded).toMatchObject({ kind: "config", kubelet: { maxPods: 7 } });
   expect(loaded.kind === "config" && loaded.skippedFiles.length).toBe(2);
 });
 

@@ -48,7 +48,10 @@ export interface Field {
   /** The value never appears in a message. */
   readonly secret?: true;
   readonly implemented: boolean;
-  /** Where only some values are carried out: those. */
+  /**
+   * Values that ask for what happens. Of a field that is carried out these are the only ones, and the default may not be among
+   * them; of one that is not they ask for what happens anyway.
+   */
   readonly implementedValues?: readonly Json[];
   /** What happens instead while it is not implemented. */
   readonly instead?: string;

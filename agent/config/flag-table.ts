@@ -106,7 +106,7 @@ export const flagGroups: readonly FlagGroup[] = [
       sets("podCIDR", "pod-cidr", "string"),
       sets("hairpinMode", "hairpin-mode", "string"),
       sets("makeIPTablesUtilChains", "make-iptables-util-chains", "bool"),
-      later("node-ip", "string", "the node's address, or one of each family", noNode, {
+      alone("node-ip", "string", "the node's address, or one of each family", {
         must: "one IP address, or one of each family separated by a comma",
       }),
     ],

@@ -22,6 +22,8 @@ export type Loaded =
   | {
       readonly kind: "config";
       readonly config: Config;
+      /** The whole of it as Kubernetes words it: defaults, file, drop-ins and flags merged. */
+      readonly kubelet: KubeletConfiguration;
       /** One line each: settings that are known and have no effect yet, and what happens instead. */
       readonly warnings: readonly string[];
       /** Files below `--config-dir` that are not drop-ins, for the debug log. */
@@ -59,12 +61,12 @@ export async function loadConfig({ argv, files, workingDirectory, hostname }: Lo
   if (asked("version") && before.length === 0) return { kind: "version" };
 
   const read = await readFiles(absolute(flags.config), absolute(flags.configDir), settings, files);
-  const kubelet = applySettings(read.node, settings);
-  const gates = gatesOf(kubelet);
-  checkAll(kubelet, gates, [...before, ...read.problems]);
-  const config = resolveConfig(configurationOf(kubelet), flags, gates, nodeName, absolute);
-  const warnings = [...settingWarnings(settings), ...findWarnings(kubelet)];
-  return { kind: "config", config: freezeDeep(config), warnings, skippedFiles: read.skipped };
+  const node = applySettings(read.node, settings);
+  checkAll(node, gatesOf(node), [...before, ...read.problems]);
+  const kubelet = freezeDeep(configurationOf(node));
+  const config = freezeDeep(resolveConfig(kubelet, flags, nodeName, absolute));
+  const warnings = [...settingWarnings(settings), ...findWarnings(node)];
+  return { kind: "config", config, kubelet, warnings, skippedFiles: read.skipped };
 }
 
 const namelessNode: Problem = {

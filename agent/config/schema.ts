@@ -34,6 +34,8 @@ const noVerification = "an image on the node is used without asking for its pull
 const noIptables = "no iptables rules are written";
 const oneLogStream = "all log lines go to one stream, unbuffered";
 
+/** Off is what happens. */
+const unlessOff = { implementedValues: [false] } as const;
 const natural = { range: [0, 2_147_483_647] } as const;
 const port = { range: [0, 65_535] } as const;
 const bit = { range: [0, 31] } as const;
@@ -51,9 +53,11 @@ const signals = [
   "allocatableMemory.available",
   "pid.available",
 ] as const;
+/** A threshold of 0% or 100% is none. */
 const thresholds = {
   keys: signals,
   must: "a quantity greater than zero, such as 100Mi, or a percentage from 0% to 100%",
+  implementedValues: ["0%", "100%"],
 } as const;
 const reserved = {
   keys: ["cpu", "memory", "ephemeral-storage", "pid"],
@@ -98,7 +102,7 @@ export const schema = {
   apiVersion: done("string", { default: kubeletConfigApiVersion, allowed: [kubeletConfigApiVersion] }),
   kind: done("string", { default: kubeletConfigKind, allowed: [kubeletConfigKind] }),
 
-  enableServer: later("*bool", noServer, { default: true }),
+  enableServer: later("*bool", noServer, { default: true, ...unlessOff }),
   staticPodPath: done("string"),
   podLogsDir: done("string", {
     default: "/var/log/pods",
@@ -129,7 +133,7 @@ export const schema = {
   "authentication.x509": group,
   "authentication.x509.clientCAFile": later("string", noServer),
   "authentication.webhook": group,
-  "authentication.webhook.enabled": later("*bool", noServer, { default: true }),
+  "authentication.webhook.enabled": later("*bool", noServer, { default: true, ...unlessOff }),
   "authentication.webhook.cacheTTL": later("Duration", noServer, { default: "2m" }),
   "authentication.anonymous": group,
   "authentication.anonymous.enabled": later("*bool", noServer, { default: false }),
@@ -145,15 +149,16 @@ export const schema = {
     default: "NeverVerifyPreloadedImages",
     allowed: ["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"],
     gate: "KubeletEnsureSecretPulledImages",
+    implementedValues: ["NeverVerify"],
   }),
   preloadedImagesVerificationAllowlist: later("[]string", noVerification, {
     must: "an image name without tag or digest, or a prefix ending in /*",
   }),
   eventRecordQPS: later("*int32", "no events are sent to an API server yet", { default: 50, ...natural }),
   eventBurst: later("int32", "no events are sent to an API server yet", { default: 100, ...natural }),
-  enableDebuggingHandlers: later("*bool", noServer, { default: true }),
+  enableDebuggingHandlers: later("*bool", noServer, { default: true, ...unlessOff }),
   enableContentionProfiling: later("bool", "no profiles are taken"),
-  healthzPort: later("*int32", noHealth, { default: 10248, ...port }),
+  healthzPort: later("*int32", noHealth, { default: 10248, ...port, implementedValues: [0] }),
   healthzBindAddress: later("string", noHealth, { default: "127.0.0.1", must: "an IP address" }),
   oomScoreAdj: later("*int32", "the agent keeps the oom_score_adj it was started with", {
     default: -999,
@@ -168,7 +173,7 @@ export const schema = {
   nodeLeaseDurationSeconds: later("int32", noNode, { default: 40, range: [1, 2_147_483_647] }),
   imageMinimumGCAge: later("Duration", noImageGc, { default: "2m", ...notNegative }),
   imageMaximumGCAge: later("Duration", noImageGc, notNegative),
-  imageGCHighThresholdPercent: later("*int32", noImageGc, { default: 85, ...percent }),
+  imageGCHighThresholdPercent: later("*int32", noImageGc, { default: 85, ...percent, implementedValues: [100] }),
   imageGCLowThresholdPercent: later("*int32", noImageGc, { default: 80, ...percent }),
   volumeStatsAggPeriod: later("Duration", "volumes are not measured yet", { default: "1m" }),
 
@@ -184,7 +189,9 @@ export const schema = {
   },
   cgroupDriver: later("string", noNodeCgroups, { default: "cgroupfs", allowed: ["cgroupfs", "systemd"] }),
   cpuManagerPolicy: later("string", noCpuManager, { default: "none", allowed: ["none", "static"] }),
-  singleProcessOOMKill: later("*bool", "the kernel's rule stands: it kills the whole container on cgroup v2"),
+  singleProcessOOMKill: later("*bool", "the kernel kills one process of a container, not all", {
+    implementedValues: [true],
+  }),
   cpuManagerPolicyOptions: later("map[string]string", noCpuManager, {
     keys: [
       "full-pcpus-only",
@@ -209,11 +216,13 @@ export const schema = {
   qosReserved: later("map[string]string", noNodeCgroups, {
     keys: ["memory"],
     must: "a whole percentage from 0% to 100%",
+    implementedValues: ["0%"],
   }),
   runtimeRequestTimeout: done("Duration", { default: "2m", ...positive }),
   hairpinMode: later("string", "the network plugin decides", {
     default: "promiscuous-bridge",
     allowed: ["promiscuous-bridge", "hairpin-veth", "none"],
+    implementedValues: ["none"],
   }),
   maxPods: later("int32", "the number of pods is not limited yet", { default: 110, ...natural }),
   podCIDR: later("string", "the network plugin's own configuration gives pods their addresses", {
@@ -260,11 +269,11 @@ export const schema = {
   podsPerCore: later("int32", "the number of pods is not limited yet", natural),
   enableControllerAttachDetach: later("*bool", "no volumes are attached yet", { default: true }),
   protectKernelDefaults: later("bool", "the kernel's settings are left as they are"),
-  makeIPTablesUtilChains: later("*bool", noIptables, { default: true }),
+  makeIPTablesUtilChains: later("*bool", noIptables, { default: true, ...unlessOff }),
   iptablesMasqueradeBit: later("*int32", noIptables, { default: 14, ...bit }),
   iptablesDropBit: later("*int32", noIptables, { default: 15, ...bit }),
   featureGates: done("map[string]bool"),
-  failSwapOn: later("*bool", "the agent runs with and without swap", { default: true }),
+  failSwapOn: later("*bool", "the agent runs with and without swap", { default: true, ...unlessOff }),
   memorySwap: group,
   "memorySwap.swapBehavior": later("string", "containers get no swap limit of their own", {
     allowed: ["", "NoSwap", "LimitedSwap"],
@@ -293,8 +302,9 @@ export const schema = {
       "kube-reserved",
       "kube-reserved-compressible",
     ],
+    implementedValues: ["none"],
   }),
-  allowedUnsafeSysctls: later("[]string", "a pod's sysctls are not checked against this list yet", {
+  allowedUnsafeSysctls: later("[]string", "pods that ask for a sysctl outside the safe set are rejected", {
     must: "a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace",
   }),
   volumePluginDir: later("string", "no volume plugins are loaded", {
@@ -305,7 +315,7 @@ export const schema = {
 
   logging: group,
   "logging.format": done("string", { default: "text", allowed: ["text", "json"] }),
-  "logging.flushFrequency": later("TimeOrMetaDuration", "log lines are written at once", { default: "5s" }),
+  "logging.flushFrequency": done("TimeOrMetaDuration", { default: "5s" }),
   "logging.verbosity": done("uint32", natural),
   "logging.vmodule": later("[]struct", "every file logs with logging.verbosity"),
   "logging.vmodule[].filePattern": later("string", "", { must: "a name without = and ," }),
@@ -318,8 +328,8 @@ export const schema = {
   "logging.options.json.splitStream": later("bool", oneLogStream),
   "logging.options.json.infoBufferSize": later("QuantityValue", oneLogStream, { default: "0" }),
 
-  enableSystemLogHandler: later("*bool", noServer, { default: true }),
-  enableSystemLogQuery: later("*bool", noServer),
+  enableSystemLogHandler: later("*bool", noServer, { default: true, ...unlessOff }),
+  enableSystemLogQuery: later("*bool", noServer, unlessOff),
   shutdownGracePeriod: later("Duration", noShutdown, notNegative),
   shutdownGracePeriodCriticalPods: later("Duration", noShutdown, notNegative),
   shutdownGracePeriodByPodPriority: later("[]struct", noShutdown),
@@ -336,8 +346,8 @@ export const schema = {
   reservedMemory: later("[]struct", noMemoryManager),
   "reservedMemory[].numaNode": later("int32", "", natural),
   "reservedMemory[].limits": later("map[string]Quantity", "", { must: "a quantity greater than zero, such as 1Gi" }),
-  enableProfilingHandler: later("*bool", noServer, { default: true }),
-  enableDebugFlagsHandler: later("*bool", noServer, { default: true }),
+  enableProfilingHandler: later("*bool", noServer, { default: true, ...unlessOff }),
+  enableDebugFlagsHandler: later("*bool", noServer, { default: true, ...unlessOff }),
   seccompDefault: done("*bool", { default: false }),
   memoryThrottlingFactor: later("*float64", noNodeCgroups, { default: 0.9, range: [Number.MIN_VALUE, 1] }),
   memoryReservationPolicy: later("string", noNodeCgroups, { default: "None", allowed: ["None", "TieredReservation"] }),
@@ -346,13 +356,13 @@ export const schema = {
   "registerWithTaints[].value": later("string", "", { must: "a label value" }),
   "registerWithTaints[].effect": later("string", "", { allowed: ["NoSchedule", "PreferNoSchedule", "NoExecute"] }),
   "registerWithTaints[].timeAdded": later("*Time", ""),
-  registerNode: later("*bool", noNode, { default: true }),
+  registerNode: later("*bool", noNode, { default: true, ...unlessOff }),
   tracing: { type: "*struct", implemented: true },
   "tracing.endpoint": later("*string", noTracing, {
     must: "an address such as localhost:4317, or one of dns, unix, unix-abstract",
   }),
-  "tracing.samplingRatePerMillion": later("*int32", noTracing, { range: [0, 1_000_000] }),
-  localStorageCapacityIsolation: later("*bool", "local storage is not measured yet", { default: true }),
+  "tracing.samplingRatePerMillion": later("*int32", noTracing, { range: [0, 1_000_000], implementedValues: [0] }),
+  localStorageCapacityIsolation: later("*bool", "local storage is not measured yet", { default: true, ...unlessOff }),
   containerRuntimeEndpoint: done("string", {
     default: "unix:///run/containerd/containerd.sock",
     must: "a unix socket such as unix:///run/containerd/containerd.sock, its path at most 107 bytes long",

@@ -6,8 +6,8 @@ import { hasNoEffect } from "./gates.ts";
 import { fieldAt, namesBelow, pathBelow } from "./path.ts";
 
 /**
- * One line for each field that was set to something other than its default and is not carried out yet, saying who set it
- * and what happens instead.
+ * One line for each field that was set to something other than its default, asks for what does not happen yet, and so is not
+ * carried out, saying who set it and what happens instead.
  */
 export function findWarnings(config: MapNode): readonly string[] {
   return [...walk(config, ""), ...gateWarnings(config.entries.get("featureGates"))];
@@ -26,10 +26,21 @@ function walk(map: MapNode, path: string): readonly string[] {
 
 function isWorthWarning(value: Node, { implemented, implementedValues, default: byDefault }: Field): boolean {
   const json = jsonOf(value);
+  if (implementedValues !== undefined && elementsOf(json).every((each) => isOneOf(each, implementedValues)))
+    return false;
   // What is carried out only in part is said even of the default, since the default is what does not happen.
-  if (implementedValues !== undefined) return !implementedValues.some((one) => isSame(one, json));
-  if (implemented || originOf(value) === defaultOrigin) return false;
+  if (implemented) return implementedValues !== undefined;
+  if (originOf(value) === defaultOrigin) return false;
   return byDefault === undefined ? !isEmpty(value) : !isSame(json, byDefault);
+}
+
+/** The values that a row speaks of: those of a list or map, or the value itself. */
+function elementsOf(json: Json): readonly Json[] {
+  return typeof json === "object" && json !== null ? Object.values(json) : [json];
+}
+
+function isOneOf(json: Json, all: readonly Json[]): boolean {
+  return all.some((one) => isSame(one, json));
 }
 
 function isEmpty(value: Node): boolean {

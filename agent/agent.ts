@@ -2,12 +2,15 @@ import { CriError } from "../cri/error.ts";
 import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import type { PodUid } from "../proto/ids.ts";
-import { act, type Done } from "./act/act.ts";
+import type { ContainerId, PodUid } from "../proto/ids.ts";
+import type { Container, Pod } from "../proto/kubernetes/gen/types.ts";
+import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
 import type { PodDisk } from "./act/volume.ts";
 import type { Action } from "./decide/action.ts";
+import { containerHash } from "./decide/container-hash.ts";
+import type { ObservedContainer } from "./decide/observed.ts";
 import type { Settings } from "./decide/settings.ts";
 import { createDesiredPods, type DesiredPods, type SourceKind } from "./desired/pods.ts";
 import { createPodRecords } from "./desired/records.ts";
@@ -146,11 +149,17 @@ function createBlindness(log: Log) {
 function createActing(parts: AgentParts, observed: ObservedPods, images: ObservedImages): Rooms["act"] {
   const { runtime, clock, disk, mountsBelow, facts } = parts;
   const settings = { runtime, disk, mountsBelow, facts, pulls: createPullQueue({ clock, ...parts.pulls }) };
+  const teardowns = createPullQueue({ clock, parallel: parts.startPlaces, qps: 0, burst: 0 });
+  const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
+    const work = () => act(settings, scene, action, signal);
+    // Stops wait for grace periods and may be many; what costs the machine work ends sooner a few at a time.
+    return action.kind === "stopSandbox" || action.kind === "removeSandbox" ? teardowns.run(work, signal) : work();
+  };
   return async (uid, desired, seen, action, signal) => {
     observed.mutating(uid);
     try {
-      const done = await act(settings, { uid, desired, observed: seen }, action, signal);
-      observed.mutated(uid, touchedBy(action, done));
+      const done = await actNow({ uid, desired, observed: seen }, action, signal);
+      observed.mutated(uid, touchedBy(action, done, desired?.pod, clock.now()));
       return done;
     } catch (error) {
       observed.mutated(uid, { kind: "everything" });
@@ -163,11 +172,7 @@ function createActing(parts: AgentParts, observed: ObservedPods, images: Observe
 }
 
 /** What of the pod an action that succeeded has changed. */
-function touchedBy(action: Action, { sandboxId, containerId }: Done): Touched {
-  if (sandboxId !== undefined) return { kind: "sandbox", id: sandboxId };
-  if (containerId !== undefined && action.kind === "createContainer")
-    return { kind: "container", id: containerId, sandboxId: action.sandboxId };
-  if (containerId !== undefined) return { kind: "container", id: containerId };
+function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | undefined, now: number): Touched {
   switch (action.kind) {
     case "prepareVolumes":
     case "removePodFiles":
@@ -175,12 +180,31 @@ function touchedBy(action: Action, { sandboxId, containerId }: Done): Touched {
     case "pullImage":
       return { kind: "nothing" };
     case "runSandbox":
-    case "createContainer":
+      return sandboxId === undefined ? { kind: "everything" } : { kind: "sandbox", id: sandboxId };
+    case "createContainer": {
+      const container = pod?.spec.containers.find(({ name }) => name === action.name);
+      if (containerId === undefined || container === undefined) return { kind: "everything" };
+      return { kind: "made", container: madeContainer(action, containerId, container, now) };
+    }
     case "startContainer":
     case "stopContainer":
-    case "removeContainer":
+      return { kind: "container", id: action.id };
     case "stopSandbox":
     case "removeSandbox":
-      return { kind: "everything" };
+      return { kind: "sandbox", id: action.id };
+    case "removeContainer":
+      return { kind: "container", id: action.id };
   }
+}
+
+/** A container as it is right after CreateContainer has answered: made of what we asked for, and not started. */
+function madeContainer(
+  { name, sandboxId, attempt, imageRef, crashes }: Extract<Action, { kind: "createContainer" }>,
+  id: ContainerId,
+  container: Container,
+  now: number,
+): ObservedContainer {
+  const { image = "" } = container;
+  const hash = containerHash(container);
+  return { state: "created", id, name, sandboxId, attempt, createdAt: now, image, imageRef, hash, crashes };
 }

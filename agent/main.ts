@@ -10,8 +10,8 @@ import { createProc, type Proc } from "../host/proc.ts";
 import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";
 import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
+import type { OfferedPod } from "./decide/merge.ts";
 import { followStaticPath } from "./desired/static-files.ts";
-import { followStaticUrl } from "./desired/static-url.ts";
 import { chooseHostIPs } from "./host-ips.ts";
 import { localSocket } from "./local-socket.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
@@ -186,20 +186,15 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
   if (url !== undefined)
     sources.push({
       kind: "http",
-      follow: (desired, signal) =>
-        followStaticUrl(
-          {
-            url,
-            headers,
-            nodeName,
-            checkEveryMs: config.httpCheckFrequencyMs,
-            fetch,
-            clock,
-            log,
-            offer: (pods) => desired.offer("http", pods),
-          },
+      async follow(desired, signal) {
+        // Loaded only where it is used: most nodes have no such URL.
+        const { followStaticUrl } = await import("./desired/static-url.ts");
+        const offer = (pods: readonly OfferedPod[]) => desired.offer("http", pods);
+        await followStaticUrl(
+          { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, offer },
           signal,
-        ),
+        );
+      },
     });
   return sources;
 }

@@ -57,16 +57,16 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       return { containerId: await createContainer(settings, scene, action, signal) };
     case "startContainer":
       await runtime.startContainer(action.id, { signal });
-      return { containerId: action.id };
+      return {};
     case "stopContainer":
       await runtime.stopContainer(action.id, action.gracePeriodSeconds, { signal });
-      return { containerId: action.id };
+      return {};
     case "removeContainer":
       await runtime.removeContainer(action.id, { signal });
       return {};
     case "stopSandbox":
       await runtime.stopPodSandbox(action.id, { signal });
-      return { sandboxId: action.id };
+      return {};
     case "removeSandbox":
       await runtime.removePodSandbox(action.id, { signal });
       return {};

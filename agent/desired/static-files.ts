@@ -5,7 +5,6 @@ import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
-import { readPodManifest } from "./manifest.ts";
 import type { DesiredPods } from "./pods.ts";
 import { unsettledUntil } from "./settle.ts";
 import { createTrouble, messageOf } from "./trouble.ts";
@@ -41,7 +40,7 @@ interface Watch extends StaticPathSettings {
   offered: readonly OfferedPod[] | undefined;
 }
 
-const LARGEST_MANIFEST_BYTES = 3 << 20;
+const LARGEST_MANIFEST_BYTES = 1 << 20;
 const AGAIN_MS = 1000;
 
 /**
@@ -185,6 +184,8 @@ async function readEntry(watch: Watch, { name, kind }: FileEntry): Promise<numbe
     const until = unsettledUntil(stat, clock.now());
     if (until !== undefined) return until;
     const text = await files.read(name, LARGEST_MANIFEST_BYTES);
+    // Loaded with the first manifest: an agent without one has no need of what judges them in its memory.
+    const { readPodManifest } = await import("./manifest.ts");
     keep(watch, name, stat, await readPodManifest(text, { path, nodeName }));
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;

@@ -39,7 +39,7 @@ class UrlError extends Error {
 }
 
 const TIMEOUT_MS = 10_000;
-const LARGEST_ANSWER_BYTES = 10 << 20;
+const LARGEST_ANSWER_BYTES = 2 << 20;
 
 /**
  * Asks a URL for a Pod or a PodList every `httpCheckFrequency`; the same answer twice is no news. An answer that cannot be used is
@@ -49,12 +49,18 @@ export async function followStaticUrl(settings: StaticUrlSettings, signal: Abort
   const { url, clock, log, checkEveryMs } = settings;
   const refusing = createTrouble(log, { url: withoutSecrets(url) }, "static pods are read from the URL again");
   let last: string | undefined;
+  let isGood = true;
   while (!signal.aborted) {
     try {
       const text = await download(settings, signal);
-      if (text !== last) await offerAnswer(settings, text);
-      last = text;
-      refusing.over();
+      if (text !== last) {
+        // Remembered before it is judged: what was refused once is not read again until it changes.
+        last = text;
+        isGood = false;
+        await offerAnswer(settings, text);
+        isGood = true;
+      }
+      if (isGood) refusing.over();
     } catch (error) {
       if (!signal.aborted)
         refusing.met(`static pods from the URL refused: ${messageOf(error)}; those known stay as they are`);

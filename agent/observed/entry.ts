@@ -54,6 +54,11 @@ function knownOf(entry: Entry, id: string): ObservedSandbox | ObservedContainer 
   return entry.sandboxes.get(id as SandboxId) ?? entry.containers.get(id as ContainerId);
 }
 
+/** Whether an event is worth a turn of its pod. Of what is still to be read nobody can tell yet. */
+export function mayBeNews(entry: Entry, event: ContainerEvent): boolean {
+  return entry.staleIds.has(event.containerId as NodeId) || isNews(event, knownOf(entry, event.containerId));
+}
+
 /** Forgets a sandbox or container that is not there any more. */
 export function dropFrom(entry: Entry, id: NodeId): void {
   entry.sandboxes.delete(id as SandboxId);

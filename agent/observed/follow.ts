@@ -28,8 +28,9 @@ const AUDIT_MS = 300_000;
 /** Without any source of events the runtime is listed every second, as the kubelet does. */
 const POLL_MS = 1_000;
 const RETRY_MS = 500;
-/** How long the event of a container may be ahead of the answer to the call that made it. */
-const PLACE_MS = 100;
+/** How long the event of a container may be ahead of the answer to the call that made it: asked after 0.1 s to 1.6 s. */
+const FIRST_PLACE_MS = 100;
+const LAST_PLACE_MS = 1_600;
 
 /**
  * Follows the runtime: a list when the connection comes up, events from then on, and an audit now and then. Resolves when the
@@ -40,12 +41,12 @@ export async function followRuntime(settings: FollowSettings, signal: AbortSigna
   const story = createConnectionStory(clock, log);
   const auditing = createAuditing(settings);
 
-  function hear(event: ContainerEvent): void {
-    // Most events of unknown ids are echoes of calls of ours whose answer is still under way.
-    if (pods.hear(event)) return;
-    clock.wakeAt(clock.now() + PLACE_MS, () => {
-      if (!pods.hear(event) && event.change !== "deleted" && event.change !== "stopped") auditing.now();
-    });
+  /** Most events of unknown ids are echoes of calls of ours whose answer is still under way. */
+  function hear(event: ContainerEvent, patienceMs = FIRST_PLACE_MS): void {
+    const whose = pods.hear(event);
+    if (whose === "known" || event.change === "deleted" || event.change === "stopped") return;
+    if (whose === "new" || patienceMs > LAST_PLACE_MS) auditing.now();
+    else clock.wakeAt(clock.now() + patienceMs, () => hear(event, 2 * patienceMs));
   }
 
   function end(): void {

@@ -9,6 +9,7 @@ import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";
 import type { DesiredPod } from "../decide/desired.ts";
+import type { ObservedContainer } from "../decide/observed.ts";
 import { createObservedImages } from "./images.ts";
 import { createPodFiles } from "./pod-files.ts";
 import { createObservedPods, type Touched } from "./pods.ts";
@@ -27,6 +28,20 @@ const pod: Pod = {
   spec: { containers: [{ name: "a", image: "busybox:1" }] },
 };
 const desired: DesiredPod = { uid, pod, source: { kind: "file", path: "/m/web.yaml" }, acceptedAt: 0, revision: 0 };
+
+/** What the answer to CreateContainer tells of a container. */
+const made = (name: string, id: ContainerId, sandboxId: SandboxId): ObservedContainer => ({
+  state: "created",
+  id,
+  name,
+  sandboxId,
+  attempt: 0,
+  createdAt: 0,
+  image: "busybox:1",
+  imageRef: "",
+  crashes: 0,
+  hash: undefined,
+});
 
 /** A node with one pod, whose container `a` runs; nothing of it has been read yet. */
 async function createScene() {
@@ -80,10 +95,10 @@ test("before everything was listed, nothing can be said of any pod", async () =>
 
 test("the first list wakes every pod it shows, and each pod that has only a folder", async () => {
   const { pods, woken, disk } = await createScene();
-  await disk.at("/root").makeFolder("pods/u-old", 0o755);
+  await disk.at("/root").makeFolder("pods/u-old-pod", 0o755);
   await disk.at("/root").makeFolder(`pods/${uid}`, 0o755);
   await pods.audit();
-  expect(woken as readonly string[]).toEqual([uid, "u-old"]);
+  expect(woken as readonly string[]).toEqual([uid, "u-old-pod"]);
 });
 
 test("a pod is read once, and at rest a look costs no call", async () => {
@@ -151,17 +166,17 @@ for (const [sentence, touched, calls] of touches)
     expect(runtime.calls).toHaveLength(calls.length);
   });
 
-test("a container that our call has created is read by its id alone, and its echo costs nothing", async () => {
+test("a container that our call has created is known by the answer, and its echo costs nothing", async () => {
   const { look, hear, pods, runtime, sandbox, create } = await createReadScene();
   pods.mutating(uid);
   const id = await create("b");
-  pods.mutated(uid, { kind: "container", id, sandboxId: sandbox });
+  pods.mutated(uid, { kind: "made", container: made("b", id, sandbox) });
   runtime.calls.length = 0;
-  expect(hear("created", id)).toBe(true);
+  expect(hear("created", id)).toBe("known");
   expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 created"]);
   hear("created", id);
   await look();
-  expect(runtime.calls).toEqual(["containerStatus shop/web/b #0"]);
+  expect(runtime.calls).toEqual([]);
 });
 
 test("files are looked at again after a call that touched them", async () => {
@@ -175,7 +190,7 @@ test("files are looked at again after a call that touched them", async () => {
 test("an event wakes its pod and is read in the pod's own turn", async () => {
   const { look, hear, runtime, woken, container } = await createReadScene();
   runtime.exit(container, 3);
-  expect(hear("stopped", container)).toBe(true);
+  expect(hear("stopped", container)).toBe("known");
   expect(woken).toEqual([uid]);
   expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
 });
@@ -189,7 +204,7 @@ test("an event of an unknown container of a known pod makes the pod be listed", 
 
 test("an event of nobody's container is taken by nobody", async () => {
   const { hear, woken } = await createReadScene();
-  expect(hear("started", "who")).toBe(false);
+  expect(hear("started", "who")).toBe("nobody's");
   expect(woken).toEqual([]);
 });
 
@@ -240,7 +255,7 @@ test("a list that crosses our own call does not make what we created disappear",
   delete runtime.after.listContainers;
   pods.mutating(uid);
   const id = await create("b");
-  pods.mutated(uid, { kind: "container", id, sandboxId: sandbox });
+  pods.mutated(uid, { kind: "made", container: made("b", id, sandbox) });
   const all = ["sandbox ready", "a #0 running", "b #0 created"];
   expect(await look()).toEqual(all);
   answer.resolve();
@@ -260,7 +275,7 @@ test("a list that was begun while our call was under way says nothing of its pod
   await rest();
   delete runtime.after.listContainers;
   letGo();
-  pods.mutated(uid, { kind: "container", id: await created, sandboxId: sandbox });
+  pods.mutated(uid, { kind: "made", container: made("b", await created, sandbox) });
   await look();
   answer.resolve();
   await audit;
@@ -279,7 +294,7 @@ test("after the connection was lost nothing is known until the next audit, which
 test("a pod that is gone is forgotten with its containers", async () => {
   const { pods, hear, container } = await createReadScene();
   pods.forget(uid);
-  expect(hear("stopped", container)).toBe(false);
+  expect(hear("stopped", container)).toBe("nobody's");
 });
 
 /** Looks whenever the pod is woken, and says after how many milliseconds each look came. */
@@ -316,7 +331,7 @@ for (const isRead of [true, false])
     const { pods, sandbox, runtime } = scene;
     pods.mutating(uid);
     const id = await scene.create("b");
-    pods.mutated(uid, { kind: "container", id, sandboxId: sandbox });
+    pods.mutated(uid, { kind: "made", container: made("b", id, sandbox) });
     if (isRead) await scene.look();
     pods.mutating(uid);
     await runtime.startContainer(id);
@@ -336,6 +351,6 @@ test("what belongs to no pod is told once, and its events concern nobody", async
   const sentence = "info: the runtime shows something that belongs to no pod; it is left alone";
   expect(log.lines.map(({ fields }) => fields["id"])).toEqual([stranger, container]);
   expect(log.told()).toEqual([sentence, sentence]);
-  expect(hear("stopped", container)).toBe(true);
+  expect(hear("stopped", container)).toBe("known");
   expect(woken).toEqual([]);
 });

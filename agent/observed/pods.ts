@@ -5,8 +5,8 @@ import type { Container, PodSandbox } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { imageOf } from "../decide/image.ts";
-import type { ImagePresence, ObservedPod } from "../decide/observed.ts";
-import { createEntry, digestEvents, type Entry, isDoubtful, type NodeId, toObservedPod } from "./entry.ts";
+import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/observed.ts";
+import { createEntry, digestEvents, type Entry, isDoubtful, mayBeNews, type NodeId, toObservedPod } from "./entry.ts";
 import type { ContainerEvent } from "./events.ts";
 import { ownerOf } from "./from-cri.ts";
 import type { ObservedImages } from "./images.ts";
@@ -24,8 +24,8 @@ export interface ObservedPods {
   audit(): Promise<void>;
   /** The connection is lost: whatever happens from now on is missed, so nothing is known until the next audit. */
   lose(): void;
-  /** Takes an event; the pod it concerns is woken. False when nobody knows whose it is. */
-  hear(event: ContainerEvent): boolean;
+  /** Takes an event; the pod it concerns is woken. `new` is a pod not seen before; whose `nobody's` is cannot be told yet. */
+  hear(event: ContainerEvent): "known" | "new" | "nobody's";
   /** A call of ours that changes the pod begins. */
   mutating(uid: PodUid): void;
   /** It has ended, and what it touched has to be read again before anything else is decided. */
@@ -38,7 +38,9 @@ export interface ObservedPods {
 /** What a call of ours may have changed. A failed call may have changed anything. */
 export type Touched =
   | { readonly kind: "sandbox"; readonly id: SandboxId }
-  | { readonly kind: "container"; readonly id: ContainerId; readonly sandboxId?: SandboxId }
+  | { readonly kind: "container"; readonly id: ContainerId }
+  /** What the answer to CreateContainer tells is all that a look could: it is there, and has not been started. */
+  | { readonly kind: "made"; readonly container: ObservedContainer }
   | { readonly kind: "files" }
   | { readonly kind: "nothing" }
   | { readonly kind: "everything" };
@@ -72,12 +74,14 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
       room.isComplete = false;
     },
     hear(event) {
-      const uid = event.podUid ?? owners.get(event.containerId) ?? owners.get(event.podSandboxId ?? "");
+      const uid = (event.podUid || owners.get(event.containerId)) ?? owners.get(event.podSandboxId ?? "");
       const entry = uid === undefined ? undefined : entries.get(uid);
-      if (uid === undefined || entry === undefined) return room.strangers.has(event.containerId);
+      if (uid === undefined) return room.strangers.has(event.containerId) ? "known" : "nobody's";
+      if (entry === undefined) return "new";
+      if (!mayBeNews(entry, event)) return "known";
       entry.heard.push(event);
       settings.wake(uid);
-      return true;
+      return "known";
     },
     mutating(uid) {
       const entry = entries.get(uid);
@@ -170,10 +174,12 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
       entry.isStale = true;
       for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) entry.staleIds.add(id);
       return;
-    case "container":
-      if (touched.sandboxId !== undefined) entry.parents.set(touched.id, touched.sandboxId);
-      touchOne(room, entry, touched.id);
+    case "made":
+      room.owners.set(touched.container.id, uid);
+      entry.parents.set(touched.container.id, touched.container.sandboxId);
+      entry.containers.set(touched.container.id, touched.container);
       return;
+    case "container":
     case "sandbox":
       touchOne(room, entry, touched.id);
       return;

@@ -66,5 +66,7 @@ async function readOne(runtime: ReadingVerbs, entry: Entry, id: NodeId): Promise
   } catch (error) {
     if (!(error instanceof CriError && error.code === "NOT_FOUND")) throw error;
     dropFrom(entry, id);
+    // A sandbox takes its containers along.
+    for (const [container, sandbox] of [...entry.parents]) if (sandbox === id) dropFrom(entry, container);
   }
 }

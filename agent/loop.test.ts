@@ -1,0 +1,324 @@
+import { expect, test } from "bun:test";
+import { CriError } from "../cri/error.ts";
+import type { PodUid, SandboxId } from "../proto/ids.ts";
+import type { Pod, PodSpec } from "../proto/kubernetes/gen/types.ts";
+import { FakeClock, rest } from "../test/fakes/clock.ts";
+import { explain } from "./act/explain.ts";
+import type { ActionKind } from "./decide/action.ts";
+import type { DesiredNow } from "./decide/desired.ts";
+import { nothingObserved, type ObservedPod } from "./decide/observed.ts";
+import { createLoop } from "./loop.ts";
+import type { Done, Rooms } from "./rooms.ts";
+
+type Act = (signal: AbortSignal, uid: PodUid) => Promise<Done>;
+
+/**
+ * A loop whose node shows nothing unless `seen` says so, and whose actions all say that they are done unless `acts` says
+ * otherwise. `story` has one line for each thing that the loop asked of the rooms.
+ */
+function createScene({ startPlaces = 4, ...replaced }: Partial<Rooms> & { readonly startPlaces?: number } = {}) {
+  const clock = new FakeClock();
+  const story: string[] = [];
+  const wanted = new Map<PodUid, DesiredNow | "unknown">();
+  const seen = new Map<PodUid, Partial<ObservedPod>>();
+  const acts: Partial<Record<ActionKind, Act>> = {};
+  const tell = (line: string) => void story.push(`${clock.elapsedMs / 1000}s ${line}`);
+  const rooms: Rooms = {
+    desired: (uid) => wanted.get(uid),
+    observe: async (uid) => ({ ...nothingObserved(uid, "shop", uid), ...seen.get(uid) }),
+    async act(uid, _desired, _observed, action, signal) {
+      tell(`${uid}: ${action.kind}`);
+      return (await acts[action.kind]?.(signal, uid)) ?? {};
+    },
+    explain,
+    report: () => {},
+    took: ({ uid, action, result }) => {
+      if (result === "given up") tell(`${uid}: ${action.kind} given up`);
+      else if (!result.ok) tell(`${uid}: ${action.kind} failed: ${result.message}`);
+    },
+    finished: (uid) => tell(`${uid}: finished`),
+    blind: (uid) => tell(`${uid}: blind`),
+    ...replaced,
+  };
+  const settings = () => ({ maxContainerRestartPeriodMs: 300_000, runtimeName: "fake", hostIPs: [] });
+  const loop = createLoop({ clock, rooms, settings, startPlaces });
+  const want = (name: string, spec: Partial<PodSpec> = {}) => {
+    const uid = name as PodUid;
+    const pod: Pod = {
+      metadata: { name, namespace: "shop", uid },
+      spec: { containers: [{ name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent" }], ...spec },
+    };
+    wanted.set(uid, { uid, pod, source: { kind: "file", path: "/m" }, acceptedAt: clock.now(), revision: 0 });
+    return uid;
+  };
+  const told = () => story.splice(0);
+  return { clock, wanted, seen, acts, loop, want, told };
+}
+
+const present = new Map([
+  ["busybox:1", { present: true, ref: "r", user: { uid: undefined, username: "" } }],
+]) as ObservedPod["images"];
+const sandbox = {
+  id: "s" as SandboxId,
+  attempt: 0,
+  createdAt: 0,
+  ready: true,
+  ips: ["10.0.0.7"],
+  hostNetwork: false,
+  crashes: 0,
+};
+const until = (signal: AbortSignal) =>
+  new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
+
+test("an action that says it is done, and of which nothing is seen, is a failure that waits its turn", async () => {
+  const { clock, seen, loop, want, told } = createScene();
+  const uid = want("web");
+  seen.set(uid, { images: present });
+  loop.wake(uid);
+  await clock.advance(20_000);
+  const sandboxes = told().filter((line) => line.includes("runSandbox"));
+  expect(sandboxes.slice(0, 3)).toEqual([
+    "0s web: runSandbox",
+    "0s web: runSandbox failed: Failed to create pod sandbox: it was reported as done, but nothing has changed",
+    "1s web: runSandbox",
+  ]);
+  expect(sandboxes.filter((line) => line.endsWith("runSandbox")).length).toBeWithin(2, 22);
+});
+
+test("an action that fails is tried again after a delay that doubles", async () => {
+  const { clock, seen, acts, loop, want, told } = createScene();
+  acts.runSandbox = () => Promise.reject(new CriError("UNKNOWN", "RunPodSandbox", "no network"));
+  const uid = want("web");
+  seen.set(uid, { images: present });
+  loop.wake(uid);
+  await clock.advance(8000);
+  expect(told().filter((line) => line.endsWith("runSandbox"))).toEqual(
+    [0, 1, 3, 7].map((seconds) => `${seconds}s web: runSandbox`),
+  );
+});
+
+test("when the runtime is back, what it missed is tried at once", async () => {
+  const { clock, seen, acts, loop, want, told } = createScene();
+  acts.runSandbox = () => Promise.reject(new CriError("UNAVAILABLE", "RunPodSandbox", "away"));
+  const uid = want("web");
+  seen.set(uid, { images: present });
+  loop.wake(uid);
+  await clock.advance(500);
+  told();
+  loop.forgive();
+  loop.wake(uid);
+  await rest();
+  expect(told()[0]).toBe("0.5s web: runSandbox");
+});
+
+test("wakes during a look are one more look after it, and never one beside it", async () => {
+  const looks: (() => void)[] = [];
+  const { loop, want, wanted } = createScene({
+    observe: (uid) => new Promise((resolve) => looks.push(() => resolve(nothingObserved(uid, "shop", "web")))),
+  });
+  const uid = want("web");
+  // It is held back by a pod of the same name, so that there is nothing to do.
+  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), waitsFor: "before" as PodUid });
+  loop.wake(uid);
+  await rest();
+  for (let n = 0; n < 3; n++) loop.wake(uid);
+  expect(looks).toHaveLength(1);
+  looks[0]?.();
+  await rest();
+  expect(looks).toHaveLength(2);
+  looks[1]?.();
+  await loop.settled();
+  expect(looks).toHaveLength(2);
+});
+
+test("a wake during an action is a look after it, and many wakes are one", async () => {
+  let looks = 0;
+  const acting = Promise.withResolvers<Done>();
+  const { loop, want } = createScene({
+    observe: async (uid) => {
+      looks++;
+      return nothingObserved(uid, "shop", "web");
+    },
+    act: async (_uid, _desired, _observed, action) =>
+      action.kind === "prepareVolumes" ? acting.promise : await new Promise(() => {}),
+  });
+  const uid = want("web");
+  loop.wake(uid);
+  await rest();
+  expect(looks).toBe(1);
+  for (let n = 0; n < 5; n++) loop.wake(uid);
+  acting.resolve({});
+  await rest();
+  expect(looks).toBe(2);
+});
+
+test("a wake while nothing is to be done is one look, and no timer runs", async () => {
+  let looks = 0;
+  const { clock, wanted, loop } = createScene({
+    observe: async (uid) => {
+      looks++;
+      return nothingObserved(uid, "", "");
+    },
+  });
+  wanted.set("web" as PodUid, "unknown");
+  loop.wake("web" as PodUid);
+  await clock.advance(600_000);
+  expect(looks).toBe(0);
+  expect(await loop.settled()).toBeUndefined();
+});
+
+test("an interruption aborts what is under way, pulls too, and looks again", async () => {
+  const { seen, acts, loop, want, wanted, told } = createScene();
+  acts.runSandbox = until;
+  acts.pullImage = until;
+  const uid = want("web");
+  seen.set(uid, { images: new Map([["busybox:1", { present: false }]]) });
+  loop.wake(uid);
+  await rest();
+  told();
+  const desired = wanted.get(uid) as DesiredNow;
+  wanted.set(uid, { ...desired, termination: { requestedAt: 0, gracePeriodSeconds: 1, why: "its manifest is gone" } });
+  loop.interrupt(uid);
+  await rest();
+  expect(told().toSorted()).toEqual(["0s web: finished", "0s web: pullImage given up", "0s web: runSandbox given up"]);
+});
+
+test("a pull runs beside the pod's turns, and its end is a look", async () => {
+  const { seen, acts, loop, want, told } = createScene();
+  const pulling = Promise.withResolvers<Done>();
+  acts.pullImage = () => pulling.promise;
+  const uid = want("web");
+  acts.runSandbox = async () => {
+    seen.set(uid, { sandboxes: [sandbox], images: new Map([["busybox:1", { present: false }]]) });
+    return {};
+  };
+  seen.set(uid, { images: new Map([["busybox:1", { present: false }]]) });
+  acts.createContainer = () => new Promise(() => {});
+  loop.wake(uid);
+  await rest();
+  expect(told().toSorted()).toEqual(["0s web: prepareVolumes", "0s web: pullImage", "0s web: runSandbox"]);
+  seen.set(uid, { sandboxes: [sandbox], images: present });
+  pulling.resolve({ imageRef: "r" });
+  await rest();
+  expect(told()).toEqual(["0s web: createContainer"]);
+});
+
+test("so many pods start at once and no more, the important ones first", async () => {
+  const { seen, acts, loop, want, told } = createScene({ startPlaces: 2 });
+  let running = 0;
+  let most = 0;
+  const ends: (() => void)[] = [];
+  acts.prepareVolumes = async (_signal, uid) => {
+    running++;
+    most = Math.max(most, running);
+    await new Promise<void>((resolve) => ends.push(resolve));
+    running--;
+    seen.set(uid, { sandboxes: [sandbox], images: new Map([["busybox:1", { present: true }]]) as never });
+    return {};
+  };
+  acts.runSandbox = () => Promise.reject(new CriError("UNKNOWN", "RunPodSandbox", "no"));
+  acts.createContainer = () => Promise.reject(new CriError("UNKNOWN", "CreateContainer", "no"));
+  for (const [name, priority] of [
+    ["a", 0],
+    ["b", 0],
+    ["low", 0],
+    ["high", 1000],
+  ] as const)
+    loop.wake(want(name, { priority }));
+  await rest();
+  while (ends.length > 0) {
+    ends.shift()?.();
+    await rest();
+  }
+  expect(most).toBe(2);
+  const order = told().filter((line) => line.endsWith("prepareVolumes"));
+  expect(order).toEqual(["a", "b", "high", "low"].map((name) => `0s ${name}: prepareVolumes`));
+});
+
+test("endings need no place: they go on while all places are taken", async () => {
+  const { seen, acts, loop, want, told } = createScene({ startPlaces: 1 });
+  acts.prepareVolumes = () => new Promise(() => {});
+  loop.wake(want("web"));
+  await rest();
+  const gone = "gone" as PodUid;
+  seen.set(gone, { sandboxes: [sandbox] });
+  acts.stopSandbox = async () => {
+    seen.set(gone, { sandboxes: [{ ...sandbox, ready: false }] });
+    return {};
+  };
+  acts.removeSandbox = async () => {
+    seen.delete(gone);
+    return {};
+  };
+  loop.wake(gone);
+  await rest();
+  expect(told()).toEqual([
+    "0s web: prepareVolumes",
+    "0s gone: stopSandbox",
+    "0s gone: removeSandbox",
+    "0s gone: finished",
+  ]);
+});
+
+test("a pod that ends while it starts gives its place to the next", async () => {
+  const { acts, loop, want, wanted, told } = createScene({ startPlaces: 1 });
+  acts.prepareVolumes = until;
+  const [first, second] = [want("a"), want("b")];
+  loop.wake(first);
+  loop.wake(second);
+  await rest();
+  wanted.delete(first);
+  loop.interrupt(first);
+  await rest();
+  expect(told()).toEqual([
+    "0s a: prepareVolumes",
+    "0s a: prepareVolumes given up",
+    "0s a: finished",
+    "0s b: prepareVolumes",
+  ]);
+});
+
+test("a look that fails is told, and made again after two seconds", async () => {
+  const { clock, loop, want, told } = createScene({
+    observe: () => Promise.reject(new CriError("UNAVAILABLE", "ListPodSandbox", "away")),
+  });
+  loop.wake(want("web"));
+  await clock.advance(4000);
+  expect(told()).toEqual(["0s web: blind", "2s web: blind", "4s web: blind"]);
+});
+
+test("a pod of which nothing is left is finished once, and a wake in its last turn begins it anew", async () => {
+  const { loop, told } = createScene({
+    observe: async (uid) => {
+      await rest();
+      if (looks++ === 0) loop.wake(uid);
+      return nothingObserved(uid, "shop", "web");
+    },
+  });
+  let looks = 0;
+  loop.wake("web" as PodUid);
+  await loop.settled();
+  expect(told()).toEqual(["0s web: finished", "0s web: finished"]);
+  expect(looks).toBe(2);
+});
+
+test("after a stop no turn is taken and no timer wakes anybody; it waits for what is under way", async () => {
+  const { clock, seen, acts, loop, want, told } = createScene();
+  const acting = Promise.withResolvers<Done>();
+  acts.prepareVolumes = () => acting.promise;
+  const uid = want("web");
+  seen.set(uid, { images: present });
+  loop.wake(uid);
+  await rest();
+  let hasStopped = false;
+  const stopped = loop.stop().then(() => {
+    hasStopped = true;
+  });
+  await rest();
+  expect(hasStopped).toBe(false);
+  acting.resolve({});
+  await stopped;
+  loop.wake(uid);
+  await clock.advance(60_000);
+  expect(told()).toEqual(["0s web: prepareVolumes"]);
+});

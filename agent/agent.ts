@@ -20,6 +20,7 @@ import { createObservedImages, type ObservedImages } from "./observed/images.ts"
 import { createPodFiles } from "./observed/pod-files.ts";
 import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
+import { createRest } from "./rest.ts";
 import type { Rooms } from "./rooms.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 
@@ -38,7 +39,11 @@ export interface AgentParts {
   readonly hasSilentSource: boolean;
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
   readonly startPlaces: number;
+  /** Called some seconds after the last thing that was done: the time to tidy up. */
+  readonly atRest: () => void;
 }
+
+const AT_REST_MS = 5_000;
 
 /** One source of pods; `follow` offers what it says until the signal aborts, and never rejects. */
 export interface PodSource {
@@ -59,6 +64,7 @@ export interface Agent {
 export function createAgent(parts: AgentParts): Agent {
   const { runtime, clock, log, disk } = parts;
   const wake = (uid: PodUid) => loop.wake(uid);
+  const rest = createRest(clock, AT_REST_MS, parts.atRest);
   const stories = createPodStories(log);
   const images = createObservedImages(runtime);
   const files = createPodFiles(disk.root, disk.logs);
@@ -103,7 +109,10 @@ export function createAgent(parts: AgentParts): Agent {
       observe: observed.observe,
       explain,
       report: stories.report,
-      took: stories.took,
+      took(taken) {
+        rest.stir();
+        stories.took(taken);
+      },
       blind: blindness.tell,
       finished(uid) {
         blindness.forget(uid);
@@ -120,11 +129,13 @@ export function createAgent(parts: AgentParts): Agent {
     stories,
     settled: loop.settled,
     async run(signal) {
+      rest.stir();
       await desired.restore();
       await Promise.all([
         followRuntime({ runtime, pods: { ...observed, audit, lose }, images, clock, log, complete: wakeAll }, signal),
         ...parts.sources.map(({ follow }) => follow(desired, signal)),
       ]);
+      rest.end();
       await loop.stop();
     },
   };

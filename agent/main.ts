@@ -4,6 +4,7 @@ import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createFiles, type Files } from "../host/files.ts";
 import { type LockResult, takeLock } from "../host/lock.ts";
 import type { Log } from "../host/log.ts";
+import { giveBackMemory } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet } from "../host/net.ts";
 import { createProc, type Proc } from "../host/proc.ts";
@@ -54,6 +55,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
     sources: sourcesOf(config, clock, log),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
+    atRest: giveBackMemory,
   });
   const server = listen(root, agent, clock);
   log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");

@@ -30,6 +30,7 @@ function lockFile(path: string, self: string): LockResult {
     closeSync(descriptor);
     return { held: false, holder: readFileSync(path, "utf8").trim() };
   }
+  libc.close();
   ftruncateSync(descriptor);
   writeSync(descriptor, `${self}\n`, 0);
   return { held: true, release: () => closeSync(descriptor) };

@@ -92,6 +92,7 @@ export class Stage {
       ],
       hasSilentSource: false,
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
+      atRest: () => {},
       startPlaces: this.#options.startPlaces ?? 4,
     });
     this.agent.stories.subscribe(() => life.signal.aborted || this.#tellStatuses());

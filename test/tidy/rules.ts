@@ -29,7 +29,7 @@ const floors: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The files of the hallway: floor 5, below the builder on floor 6. */
-const HALLWAY = new Set(["agent/loop.ts", "agent/turn.ts", "agent/rooms.ts", "agent/starts.ts"]);
+const HALLWAY = new Set(["agent/loop.ts", "agent/turn.ts", "agent/rooms.ts", "agent/starts.ts", "agent/rest.ts"]);
 const FROM = /^(?:import|export)\b[^"'`;]*?from "([^"]+)"|^import "([^"]+)"|\bimport\("([^"]+)"\)/gm;
 const rooms = Object.keys(floors).toSorted((a, b) => b.length - a.length);
 

@@ -43,13 +43,36 @@ for (const [sentence, files, exist, attempts] of rows)
     expect(Object.fromEntries(found.loggedAttempts)).toEqual(attempts);
   });
 
+const uids = ["0123456789abcdef0123456789abcdef", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "my.own_uid"] as const;
+
 test("every folder below pods/ whose name can be a uid is a pod; without pods/ there is none", async () => {
   const disk = new FakeDisk(() => 0);
   const files = createPodFiles(disk.at("/root"), disk.at("/logs"));
-  const uids = ["0123456789abcdef0123456789abcdef", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "my.own_uid"];
-  expect(await files.uids()).toEqual([]);
+  expect(await files.owners()).toEqual([]);
   for (const name of [...uids, "lost+found", "old", ".u-12345678", "a folder"])
     await disk.at("/root").makeFolder(`pods/${name}`, 0o755);
   await disk.at("/root").write("pods/a-file-of-somebody", "", 0o600);
-  expect((await files.uids()) as readonly string[]).toEqual(uids);
+  expect(await files.owners()).toEqual(uids.map((uid) => ({ uid: uid as PodUid, namespace: "", name: "" })));
+});
+
+test("every folder of logs whose name can be a pod's is a pod with a name, and told once", async () => {
+  const disk = new FakeDisk(() => 0);
+  const files = createPodFiles(disk.at("/root"), disk.at("/logs"));
+  const [hash, uuid, own] = uids;
+  for (const name of [
+    `shop_web_${hash}`,
+    `kube-system_a.b-c_${own}`,
+    "shop_web",
+    "lost+found",
+    `_web_${uuid}`,
+    "a_b_c",
+  ])
+    await disk.at("/logs").makeFolder(name, 0o755);
+  await disk.at("/logs").write(`shop_file_${uuid}`, "", 0o600);
+  for (const name of [hash, uuid]) await disk.at("/root").makeFolder(`pods/${name}`, 0o755);
+  expect(await files.owners()).toEqual([
+    { uid: own as PodUid, namespace: "kube-system", name: "a.b-c" },
+    { uid: hash as PodUid, namespace: "shop", name: "web" },
+    { uid: uuid as PodUid, namespace: "", name: "" },
+  ]);
 });

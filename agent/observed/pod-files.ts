@@ -5,8 +5,11 @@ import type { Owner } from "./from-cri.ts";
 /** What is on the disk of a pod. */
 export interface PodFiles {
   look(pod: Owner): Promise<{ readonly exist: boolean; readonly loggedAttempts: ReadonlyMap<string, number> }>;
-  /** The pods that have a folder below `pods/`; what else stands there is not ours to remove. */
-  uids(): Promise<readonly PodUid[]>;
+  /**
+   * The pods that have a folder below `pods/` or one of logs; what else stands there is not ours to remove. Only the latter
+   * tells namespace and name: without it, both are empty.
+   */
+  owners(): Promise<readonly Owner[]>;
 }
 
 /** `root` is the agent's root directory, `logs` its `podLogsDir`. */
@@ -29,11 +32,24 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
         ),
       };
     },
-    uids: async () =>
-      ((await root.list("pods")) ?? [])
-        .filter(({ name, kind }) => kind === "directory" && looksLikeUid(name))
-        .map(({ name }) => name as PodUid),
+    async owners() {
+      const [folders, logFolders] = await Promise.all([foldersOf(root, "pods"), foldersOf(logs, ".")]);
+      const logged = logFolders.flatMap(ownerOfLogs);
+      const known = new Set<string>(logged.map(({ uid }) => uid));
+      const nameless = folders.filter((name) => looksLikeUid(name) && !known.has(name));
+      return [...logged, ...nameless.map((uid) => ({ uid: uid as PodUid, namespace: "", name: "" }))];
+    },
   };
+}
+
+async function foldersOf(files: Files, path: string): Promise<readonly string[]> {
+  return ((await files.list(path)) ?? []).filter(({ kind }) => kind === "directory").map(({ name }) => name);
+}
+
+/** `<namespace>_<name>_<uid>`; namespaces and names have no underscore. */
+function ownerOfLogs(folder: string): readonly Owner[] {
+  const [, namespace = "", name = "", uid = ""] = /^([a-z0-9-]+)_([a-z0-9.-]+)_(.+)$/.exec(folder) ?? [];
+  return looksLikeUid(uid) ? [{ uid: uid as PodUid, namespace, name }] : [];
 }
 
 /**

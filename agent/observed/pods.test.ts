@@ -101,6 +101,15 @@ test("the first list wakes every pod it shows, and each pod that has only a fold
   expect(woken as readonly string[]).toEqual([uid, "u-old-pod"]);
 });
 
+test("a pod of which only logs are left is woken, and known by its name", async () => {
+  const { pods, woken, disk } = await createScene();
+  const old = "u-old-pod" as PodUid;
+  await disk.at("/logs").makeFolder(`shop_gone_${old}/a`, 0o755);
+  await pods.audit();
+  expect(woken).toContain(old);
+  expect(await pods.observe(old, undefined)).toMatchObject({ namespace: "shop", name: "gone", hasFiles: true });
+});
+
 test("a pod is read once, and at rest a look costs no call", async () => {
   const { look, runtime } = await createReadScene();
   for (let turn = 0; turn < 3; turn++) expect(await look()).toEqual(["sandbox ready", "a #0 running"]);

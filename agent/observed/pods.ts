@@ -8,7 +8,7 @@ import { imageOf } from "../decide/image.ts";
 import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/observed.ts";
 import { createEntry, digestEvents, type Entry, isDoubtful, mayBeNews, type NodeId, toObservedPod } from "./entry.ts";
 import type { ContainerEvent } from "./events.ts";
-import { ownerOf } from "./from-cri.ts";
+import { type Owner, ownerOf } from "./from-cri.ts";
 import type { ObservedImages } from "./images.ts";
 import type { PodFiles } from "./pod-files.ts";
 import { applyLists, type ReadingVerbs, refreshEntry } from "./read.ts";
@@ -206,12 +206,12 @@ async function audit(room: Room): Promise<void> {
   const [sandboxes, containers, onDisk] = await Promise.all([
     runtime.listPodSandbox({}),
     runtime.listContainers({}),
-    files.uids(),
+    files.owners(),
   ]);
   tellOfStrangers(room, [...sandboxes, ...containers]);
-  for (const owner of [...sandboxes, ...containers].map(ownerOf))
-    if (owner !== undefined && !entries.has(owner.uid))
-      entries.set(owner.uid, createEntry(owner.uid, owner.namespace, owner.name, false));
+  for (const owner of [...sandboxes, ...containers].map(ownerOf)) enter(room, owner);
+  const onDiskOnly = onDisk.filter(({ uid }) => !entries.has(uid));
+  for (const owner of onDiskOnly) enter(room, owner);
   const isFirst = !room.isComplete;
   room.isComplete = true;
   const sandboxesOf = Map.groupBy(sandboxes, (each) => ownerOf(each)?.uid);
@@ -222,7 +222,13 @@ async function audit(room: Room): Promise<void> {
     const isNew = !wasChangedByUs && applyLists(entry, sandboxesOf.get(uid) ?? [], containersOf.get(uid) ?? []);
     if (isNew || wasChangedByUs || isFirst) wake(uid);
   }
-  for (const uid of onDisk) if (!entries.has(uid)) wake(uid);
+  for (const { uid } of onDiskOnly) wake(uid);
+}
+
+/** Without a name the pod enters when it is looked at: whoever wants it knows what it is called. */
+function enter({ entries }: Room, owner: Owner | undefined): void {
+  if (owner === undefined || owner.name === "" || entries.has(owner.uid)) return;
+  entries.set(owner.uid, createEntry(owner.uid, owner.namespace, owner.name, false));
 }
 
 function tellOfStrangers({ strangers, log }: Room, found: readonly (PodSandbox | Container)[]): void {

@@ -130,6 +130,7 @@ scenario(
       });
       stage.runtime.addForeignContainer(sandbox, config);
       await stage.disk.at("/root").makeFolder("pods/left-on-disk", 0o750);
+      await stage.disk.at("/logs").makeFolder("shop_gone_only-logs-left/a", 0o755);
     },
     run: (stage) => stage.advance("5s"),
   },
@@ -137,6 +138,7 @@ scenario(
     expect(story).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s remove the pod's files: no source asks for this pod
+      0s shop/gone: remove the pod's files: no source asks for this pod
       0s default/old: stop container a within 2s: no source asks for this pod
       0s default/old: stop sandbox: no source asks for this pod
       0s default/old: remove sandbox: no source asks for this pod"

@@ -188,13 +188,14 @@ test("a container that our call has created is known by the answer, and its echo
   expect(runtime.calls).toEqual([]);
 });
 
-test("files are looked at again after a call that touched them", async () => {
-  const { pods, disk } = await createReadScene();
-  await disk.at("/root").makeFolder(`pods/${uid}`, 0o755);
-  expect((await pods.observe(uid, desired)).hasFiles).toBe(false);
-  pods.mutated(uid, { kind: "files" });
-  expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
-});
+for (const kind of ["files", "everything"] as const)
+  test(`files are looked at again after a call that touched ${kind}`, async () => {
+    const { pods, disk } = await createReadScene();
+    await disk.at("/root").makeFolder(`pods/${uid}`, 0o755);
+    expect((await pods.observe(uid, desired)).hasFiles).toBe(false);
+    pods.mutated(uid, { kind });
+    expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
+  });
 
 test("an event wakes its pod and is read in the pod's own turn", async () => {
   const { look, hear, runtime, woken, container } = await createReadScene();

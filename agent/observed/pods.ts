@@ -172,6 +172,8 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
       return;
     case "everything":
       entry.isStale = true;
+      // Volumes that could not be prepared may have left folders.
+      entry.areFilesStale = true;
       for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) entry.staleIds.add(id);
       return;
     case "made":

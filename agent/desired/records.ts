@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import { type Files, FilesError } from "../../host/files.ts";
+import type { Files } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { DesiredPod } from "../decide/desired.ts";
@@ -16,10 +16,18 @@ export interface PodRecords {
   remove(uid: PodUid): Promise<void>;
 }
 
+/** A record that was torn, changed by hand, or written by another release. */
+class RecordError extends Error {
+  override readonly name = "RecordError";
+  readonly code: "FOREIGN" | "VERSION" | "TORN";
+  constructor(code: RecordError["code"], message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 const FOLDER = "berth/pods";
 const VERSION = 1;
-/** Names of what is no plain uid: a file name of their own, and nothing else. */
-const UNUSUAL = "uid-";
 const MOST_BYTES = 8 << 20;
 const SUFFIX = ".json";
 
@@ -52,32 +60,33 @@ export function createPodRecords(root: Files, log: Log): PodRecords {
       );
       return records.flat().toSorted((a, b) => a.acceptedAt - b.acceptedAt);
     },
-    save: (pod) => root.write(`${FOLDER}/${fileOf(pod.uid)}`, encodeRecord(pod), 0o600),
-    remove: (uid) => root.remove(`${FOLDER}/${fileOf(uid)}`),
+    save: async (pod) => root.write(`${FOLDER}/${await fileOf(pod.uid)}`, encodeRecord(pod), 0o600),
+    remove: async (uid) => root.remove(`${FOLDER}/${await fileOf(uid)}`),
   };
 }
 
-/** A uid is hexadecimal or a UUID; anything else is encoded, so that it can only ever be one file name. */
-function fileOf(uid: PodUid): string {
-  const isPlain = /^[A-Za-z0-9-]{1,128}$/.test(uid);
-  return `${isPlain ? uid : UNUSUAL + encodeURIComponent(uid).replaceAll(".", "%2E").slice(0, 200)}${SUFFIX}`;
+/** A uid is hexadecimal or a UUID. Anything else, which a manifest may say, is named by its digest; no plain uid has a `_`. */
+async function fileOf(uid: PodUid): Promise<string> {
+  if (/^[A-Za-z0-9-]{1,128}$/.test(uid)) return `${uid}${SUFFIX}`;
+  const { createHash } = await import("node:crypto");
+  return `sha256_${createHash("sha256").update(uid).digest("hex")}${SUFFIX}`;
 }
 
-export function encodeRecord(pod: DesiredPod): string {
+function encodeRecord(pod: DesiredPod): string {
   const record = JSON.stringify(pod);
   return `{"version":${VERSION},"crc32":${checksumOf(record)},"record":${record}}\n`;
 }
 
-/** Throws `FilesError` with what is wrong: torn, changed by hand, or written by a newer release. */
-export function decodeRecord(text: string): DesiredPod {
-  const broken = (why: string) => new FilesError("EBADRECORD", "", `the record ${why}`);
+/** Throws `RecordError`. */
+function decodeRecord(text: string): DesiredPod {
   const head = /^\{"version":(\d+),"crc32":(\d+),"record":/.exec(text);
-  if (head === null) throw broken("does not begin as one");
+  if (head === null) throw new RecordError("FOREIGN", "it does not begin as a record does");
   const [whole, version, sum] = head;
-  if (Number(version) !== VERSION) throw broken(`has version ${version}; this release knows version ${VERSION}`);
+  if (Number(version) !== VERSION)
+    throw new RecordError("VERSION", `it has version ${version}; this release knows version ${VERSION}`);
   const record = text.slice(whole.length, -2);
   if (!text.endsWith("}\n") || checksumOf(record) !== Number(sum))
-    throw broken("is torn or was changed: its checksum does not fit");
+    throw new RecordError("TORN", "it is torn or was changed: its checksum does not fit");
   return JSON.parse(record) as DesiredPod;
 }
 

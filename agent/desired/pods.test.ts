@@ -1,0 +1,253 @@
+import { expect, test } from "bun:test";
+import type { PodUid } from "../../proto/ids.ts";
+import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import type { OfferedPod } from "../decide/merge.ts";
+import { createDesiredPods, type SourceKind } from "./pods.ts";
+import { createPodRecords } from "./records.ts";
+
+interface Options {
+  readonly kinds?: readonly SourceKind[];
+  readonly hasSilentSource?: boolean;
+  readonly disk?: FakeDisk;
+}
+
+/** What should run on a node, as the loop hears of it. */
+function createScene({ kinds = ["file"], hasSilentSource = false, disk = new FakeDisk(() => 0) }: Options = {}) {
+  const clock = new FakeClock();
+  const log = new FakeLog();
+  const heard: string[] = [];
+  const desired = createDesiredPods({
+    records: createPodRecords(disk.at("/root"), log),
+    clock,
+    log,
+    kinds,
+    hasSilentSource,
+    wake: (uid) => heard.push(`wake ${uid}`),
+    interrupt: (uid) => heard.push(`interrupt ${uid}`),
+    complete: () => heard.push("complete"),
+  });
+  const file = (...pods: readonly OfferedPod[]) => desired.offer("file", pods);
+  const records = () =>
+    disk
+      .paths()
+      .filter((path) => path.endsWith(".json"))
+      .map((path) => path.slice("/root/berth/pods/".length));
+  const told = () => heard.splice(0);
+  return { clock, log, disk, desired, file, records, told };
+}
+
+const podOf = (name: string, uid: string, spec: Partial<PodSpec> = {}): Pod => ({
+  metadata: { name, namespace: "shop", uid },
+  spec: { containers: [], ...spec },
+});
+const fromFile = (name: string, uid = `${name}-1`, spec?: Partial<PodSpec>): OfferedPod => ({
+  pod: podOf(name, uid, spec),
+  source: { kind: "file", path: `/m/${name}` },
+});
+const fromUrl = (name: string): OfferedPod => ({
+  pod: podOf(name, `${name}-1`),
+  source: { kind: "http", url: "http://pods.example" },
+});
+const web = "web-1" as PodUid;
+const wantedOf = (answer: unknown) => {
+  if (typeof answer !== "object" || answer === null) throw new Error(`nobody wants it: ${answer}`);
+  return answer as Exclude<ReturnType<ReturnType<typeof createScene>["desired"]["get"]>, string | undefined>;
+};
+
+test("a pod that is asked for is recorded before anybody is woken", async () => {
+  const { desired, file, disk, records, told } = createScene();
+  await desired.restore();
+  const written = Promise.withResolvers<void>();
+  disk.after = (verb) => (verb === "write" ? written.promise : undefined);
+  const offered = file(fromFile("web"));
+  await rest();
+  expect(records()).toEqual(["web-1.json"]);
+  expect(told()).toEqual([]);
+  written.resolve();
+  await offered;
+  expect(told()).toEqual(["wake web-1", "complete"]);
+});
+
+test("the same word again changes nothing, wakes nobody and writes nothing", async () => {
+  const { desired, file, disk, told } = createScene();
+  await desired.restore();
+  await file(fromFile("web"));
+  told();
+  disk.before = (verb) => {
+    if (verb === "write") throw new Error("nothing is to be written");
+  };
+  await file(fromFile("web"));
+  expect(told()).toEqual([]);
+});
+
+test("a pod that is not asked for any more is interrupted with its grace, and gone when it has finished", async () => {
+  const { clock, desired, file, records, told } = createScene();
+  await desired.restore();
+  await file(fromFile("web", "web-1", { terminationGracePeriodSeconds: 7 }));
+  await clock.advance(5000);
+  told();
+  await file();
+  expect(told()).toEqual(["interrupt web-1"]);
+  expect(wantedOf(desired.get(web)).termination).toEqual({
+    requestedAt: clock.now(),
+    gracePeriodSeconds: 7,
+    why: "its manifest is gone",
+  });
+  expect(records()).toEqual(["web-1.json"]);
+  await desired.finished(web);
+  expect(desired.get(web)).toBeUndefined();
+  expect(records()).toEqual([]);
+});
+
+test("a changed manifest is another pod, which waits for the one before and is woken when that is gone", async () => {
+  const { desired, file, told } = createScene();
+  await desired.restore();
+  await file(fromFile("web", "web-1"));
+  await file(fromFile("web", "web-2"));
+  await file(fromFile("web", "web-3"));
+  expect(desired.all().map(({ uid, termination }) => `${uid} ${termination?.why ?? "is wanted"}`)).toEqual([
+    "web-1 its manifest has changed",
+    "web-2 its manifest has changed",
+    "web-3 is wanted",
+  ]);
+  const waits = () => desired.all().map(({ uid }) => wantedOf(desired.get(uid)).waitsFor as string | undefined);
+  expect(waits()).toEqual([undefined, "web-1", "web-2"]);
+  told();
+  await desired.finished(web);
+  expect(told()).toEqual(["wake web-2", "wake web-3"]);
+  expect(waits()).toEqual([undefined, "web-2"]);
+});
+
+test("a pod of another namespace waits for nobody", async () => {
+  const { desired, file } = createScene();
+  await desired.restore();
+  const other = fromFile("web", "web-2");
+  await file(fromFile("web"), {
+    ...other,
+    pod: { ...other.pod, metadata: { ...other.pod.metadata, namespace: "else" } },
+  });
+  expect(wantedOf(desired.get("web-2" as PodUid)).waitsFor).toBeUndefined();
+});
+
+test("a pod that is asked for again while it ends begins anew when it is gone", async () => {
+  const { desired, file, told } = createScene();
+  await desired.restore();
+  await file(fromFile("web"));
+  await file();
+  await file(fromFile("web"));
+  expect(wantedOf(desired.get(web)).termination).toBeDefined();
+  told();
+  await desired.finished(web);
+  expect(wantedOf(desired.get(web)).termination).toBeUndefined();
+  expect(told()).toEqual(["wake web-1"]);
+});
+
+test("the end of a pod that was asked for again since is not the end of that one", async () => {
+  const { clock, desired, file, records, told } = createScene();
+  await desired.restore();
+  await file(fromFile("web"));
+  await clock.advance(1000);
+  told();
+  await desired.finished(web);
+  expect(wantedOf(desired.get(web)).acceptedAt).toBe(FakeClock.start);
+  expect(told()).toEqual([]);
+  expect(records()).toEqual(["web-1.json"]);
+});
+
+test("before every source has spoken, what nobody knows is unknown; after that it is wanted by nobody", async () => {
+  const { desired, file, told } = createScene({ kinds: ["file", "http"] });
+  await desired.restore();
+  const stranger = "who" as PodUid;
+  expect(desired.get(stranger)).toBe("unknown");
+  await file();
+  expect([desired.get(stranger), ...told()]).toEqual(["unknown"]);
+  await desired.offer("http", [fromUrl("db")]);
+  expect([desired.get(stranger), ...told()]).toEqual([undefined, "wake db-1", "complete"]);
+  await desired.offer("http", []);
+  expect(told()).toEqual(["interrupt db-1"]);
+});
+
+test("a node without sources knows at once that nobody wants anything", async () => {
+  const { desired, told } = createScene({ kinds: [] });
+  await desired.restore();
+  expect(told()).toEqual(["complete"]);
+  expect(desired.get(web)).toBeUndefined();
+});
+
+test("where a source will never speak, nobody's pod stays unknown", async () => {
+  const { desired, file } = createScene({ hasSilentSource: true });
+  await desired.restore();
+  await file();
+  expect(desired.get(web)).toBe("unknown");
+});
+
+test("each source speaks for its own pods alone", async () => {
+  const { desired, file } = createScene({ kinds: ["file", "http"] });
+  await desired.restore();
+  await file(fromFile("web"));
+  await desired.offer("http", [fromUrl("db")]);
+  await file();
+  const wanted = desired.all().map(({ uid, termination }) => `${uid} ${termination === undefined ? "runs" : "ends"}`);
+  expect(wanted).toEqual(["web-1 ends", "db-1 runs"]);
+});
+
+test("a new agent knows what the last one had taken, since when, and what had to end", async () => {
+  const first = createScene();
+  await first.desired.restore();
+  await first.file(fromFile("web"));
+  await first.clock.advance(1000);
+  await first.file(fromFile("web"), fromFile("db"));
+  await first.file(fromFile("db"));
+  const second = createScene({ disk: first.disk });
+  await second.clock.advance(60_000);
+  await second.desired.restore();
+  expect(second.desired.all()).toEqual(first.desired.all());
+  expect(second.told()).toEqual([]);
+  await second.file(fromFile("db"));
+  expect(second.told()).toEqual(["complete"]);
+  expect(wantedOf(second.desired.get("db-1" as PodUid)).acceptedAt).toBe(FakeClock.start + 1000);
+});
+
+test("the pods of a source that is configured no more end", async () => {
+  const first = createScene({ kinds: ["file", "http"] });
+  await first.desired.restore();
+  await first.file(fromFile("web"));
+  await first.desired.offer("http", [fromUrl("db")]);
+  const second = createScene({ disk: first.disk });
+  await second.desired.restore();
+  expect(second.told()).toEqual(["interrupt db-1"]);
+});
+
+test("a pod that cannot be recorded runs all the same, and that is said", async () => {
+  const { desired, file, disk, log, told } = createScene();
+  await desired.restore();
+  disk.before = (verb) => {
+    if (verb === "write") throw new Error("the disk is full");
+  };
+  await file(fromFile("web"));
+  expect(told()).toEqual(["wake web-1", "complete"]);
+  expect(log.told()).toEqual(["error: the pod cannot be recorded; a restart would forget it"]);
+});
+
+test("a record that cannot be removed is said, and the pod is gone all the same", async () => {
+  const { desired, file, disk, log } = createScene();
+  await desired.restore();
+  await file(fromFile("web"));
+  await file();
+  disk.before = (verb) => {
+    if (verb === "remove") throw new Error("read-only");
+  };
+  await desired.finished(web);
+  expect(desired.get(web)).toBeUndefined();
+  expect(log.told()).toEqual(["error: the record of a pod that is gone cannot be removed"]);
+});
+
+test("words that come while one is being written are taken in their order", async () => {
+  const { desired, file, told } = createScene();
+  await desired.restore();
+  await Promise.all([file(fromFile("web")), file(), file(fromFile("db"))]);
+  expect(told()).toEqual(["wake web-1", "complete", "interrupt web-1", "wake db-1"]);
+});

@@ -1,3 +1,4 @@
+import type { ImageUser } from "../../proto/cri/image-user.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 
 /** One pod as the node shows it now. Nothing here is remembered, everything was read. Times are epoch milliseconds. */
@@ -75,12 +76,6 @@ export type ImagePresence =
   | { readonly present: false }
   /** The runtime could not say. */
   | { readonly present: "unknown"; readonly message: string };
-
-/** The user that an image asks for: by number, by name, or (neither) root. */
-export interface ImageUser {
-  readonly uid: number | undefined;
-  readonly username: string;
-}
 
 /** A pod of which the node shows nothing. */
 export function nothingObserved(uid: PodUid, namespace: string, name: string): ObservedPod {

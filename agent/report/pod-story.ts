@@ -1,8 +1,10 @@
+import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, describe } from "../decide/action.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import type { Stage } from "../decide/stage.ts";
+import type { Step } from "../decide/step.ts";
 import type { Taken } from "../decide/taken.ts";
 
 /** What the agent says of a pod: its status, and how long each step of its latest start took. */
@@ -11,20 +13,6 @@ export interface PodReport {
   readonly status: PodStatus;
   readonly stage: Stage;
   readonly steps: readonly Step[];
-}
-
-/** One step of a start; `container` where the step was one container's. */
-export interface Step {
-  readonly what: "volumes" | "pull" | "sandbox" | "create" | "start";
-  readonly container?: string;
-  readonly ms: number;
-}
-
-/** What a log takes; the same as host's, which this room does not import. */
-export interface StoryLog {
-  debug(fields: Readonly<Record<string, unknown>>, message: string): void;
-  info(fields: Readonly<Record<string, unknown>>, message: string): void;
-  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
 }
 
 export interface PodStories {
@@ -48,7 +36,7 @@ interface Story {
 }
 
 /** Keeps the latest word on each pod, and tells the log what was done to it, one sentence an action. */
-export function createPodStories(log: StoryLog): PodStories {
+export function createPodStories(log: Log): PodStories {
   const stories = new Map<PodUid, Story>();
   const listeners = new Set<() => void>();
 
@@ -105,7 +93,7 @@ export function createPodStories(log: StoryLog): PodStories {
 }
 
 /** A pod's phase and its end are worth a line of their own; everything else is told by the actions. */
-function tellPhase(log: StoryLog, story: Story, desired: DesiredPod, status: PodStatus): void {
+function tellPhase(log: Log, story: Story, desired: DesiredPod, status: PodStatus): void {
   if (story.status?.phase === status.phase || (story.status === undefined && status.phase === "Pending")) return;
   const { reason, message } = status;
   const why = message === undefined ? "" : `: ${message}`;

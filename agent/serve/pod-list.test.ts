@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ContainerState, ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Stage } from "../decide/stage.ts";
 import { summarize } from "./pod-list.ts";
 
 const pod: Pod = {
@@ -20,9 +21,9 @@ const waiting = containerOf("b", { waiting: { reason: "CrashLoopBackOff", messag
 const completed = containerOf("a", { terminated: { exitCode: 0, reason: "Completed" } });
 const failed = containerOf("b", { terminated: { exitCode: 1, reason: "Error", message: "no disk" } });
 
-const summaryOf = (status: PodStatus, stage = "syncing") => summarize({ pod, status, stage, steps: [] });
+const summaryOf = (status: PodStatus, stage: Stage = "syncing") => summarize({ pod, status, stage, steps: [] });
 
-const rows: readonly [sentence: string, status: PodStatus, stage: string, reason: string, message: string][] = [
+const rows: readonly [sentence: string, status: PodStatus, stage: Stage, reason: string, message: string][] = [
   ["a pod that is well has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
   ["a pod of which nothing is known yet has none", { phase: "Pending" }, "syncing", "", ""],
   [
@@ -85,7 +86,7 @@ test("containers that are ready are counted among all that the pod asks for, and
 
 test("the rest is taken over, and what is absent is empty", () => {
   const status: PodStatus = { phase: "Running", podIP: "10.0.0.7", startTime: "2026-01-01T00:00:00Z" };
-  const steps = [{ what: "sandbox", ms: 85 }];
+  const steps = [{ what: "sandbox", ms: 85 }] as const;
   expect(summarize({ pod, status, stage: "syncing", steps })).toMatchObject({
     namespace: "shop",
     name: "web-node",

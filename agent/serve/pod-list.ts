@@ -1,4 +1,6 @@
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Stage } from "../decide/stage.ts";
+import type { Step } from "../decide/step.ts";
 
 /** One pod as `berth pods` shows it. */
 export interface PodSummary {
@@ -14,7 +16,7 @@ export interface PodSummary {
   readonly restarts: number;
   readonly ip: string;
   readonly startTime: string;
-  readonly steps: readonly { readonly what: string; readonly container?: string; readonly ms: number }[];
+  readonly steps: readonly Step[];
   readonly status: PodStatus;
 }
 
@@ -26,8 +28,8 @@ export interface PodListing {
 export function summarize(report: {
   readonly pod: Pod;
   readonly status: PodStatus;
-  readonly stage: string;
-  readonly steps: PodSummary["steps"];
+  readonly stage: Stage;
+  readonly steps: readonly Step[];
 }): PodSummary {
   const { pod, status, stage, steps } = report;
   const containers = status.containerStatuses ?? [];
@@ -48,7 +50,7 @@ export function summarize(report: {
   };
 }
 
-function whyOf(status: PodStatus, stage: string): { readonly reason: string; readonly message: string } {
+function whyOf(status: PodStatus, stage: Stage): { readonly reason: string; readonly message: string } {
   if (stage === "terminating" && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined) return { reason: status.reason, message: status.message ?? "" };
   const states = (status.containerStatuses ?? []).map(({ state }) => state);

@@ -1,4 +1,5 @@
 import { ContainerConfig } from "../../proto/cri/gen/api.ts";
+import type { ImageUser } from "../../proto/cri/image-user.ts";
 import {
   containerHashAnnotation,
   containerNameLabel,
@@ -17,7 +18,7 @@ import { mountsOf } from "./mounts.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { amountsOf, linuxResources, oomScoreAdj } from "./resources.ts";
 import { podLabels } from "./sandbox-config.ts";
-import { containerSecurityContext, type ImageUser } from "./security-context.ts";
+import { containerSecurityContext } from "./security-context.ts";
 
 /** What a container's message is made of besides the pod. */
 export interface ContainerScene {

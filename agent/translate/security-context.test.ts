@@ -4,9 +4,10 @@ import {
   SecurityProfile_ProfileType as ProfileType,
   SupplementalGroupsPolicy,
 } from "../../proto/cri/gen/api.ts";
+import type { ImageUser } from "../../proto/cri/image-user.ts";
 import type { Container, Pod, PodSpec, SecurityContext } from "../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
-import { containerSecurityContext, type ImageUser, sandboxSecurityContext } from "./security-context.ts";
+import { containerSecurityContext, sandboxSecurityContext } from "./security-context.ts";
 import { TranslateError } from "./translate-error.ts";
 
 type PodSecurity = NonNullable<PodSpec["securityContext"]>;

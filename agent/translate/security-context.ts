@@ -7,6 +7,7 @@ import {
   SecurityProfile_ProfileType,
   SupplementalGroupsPolicy,
 } from "../../proto/cri/gen/api.ts";
+import type { ImageUser } from "../../proto/cri/image-user.ts";
 import type {
   AppArmorProfile,
   Container,
@@ -16,12 +17,6 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
-
-/** The user that an image asks for, as the runtime reports it. */
-export interface ImageUser {
-  readonly uid: number | undefined;
-  readonly username: string;
-}
 
 /** Paths that tell about, or reach into, the host; hidden unless `procMount: Unmasked`. The kubelet's list. */
 const MASKED_PATHS: readonly string[] = [

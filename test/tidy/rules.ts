@@ -20,7 +20,7 @@ const floors: Readonly<Record<string, readonly string[]>> = {
   "agent/desired": ["proto", "host", "agent/decide"],
   "agent/observed": ["proto", "host", "cri", "agent/decide"],
   "agent/act": ["proto", "host", "cri", "agent/decide", "agent/translate"],
-  "agent/report": ["proto", "agent/decide"],
+  "agent/report": ["proto", "host", "agent/decide"],
   "agent/serve": ["proto", "host", "agent/decide"],
   "agent/loop": ["proto", "host", "agent/decide"],
   agent: ["*"],

@@ -1,19 +1,25 @@
-import { readFile } from "node:fs/promises";
-import { cpus, loadavg, release } from "node:os";
+import { loadavg } from "node:os";
 import { execa } from "execa";
+import { cpu, mem, osInfo } from "systeminformation";
 import type { Effort } from "./rounds.ts";
 
+/** The machine and its system, for the eye. */
+export interface Machine {
+  /** A board, a virtual machine, a container. */
+  readonly model: string;
+  readonly system: string;
+  readonly kernel: string;
+  readonly cpu: string;
+  readonly cores: number;
+  readonly memoryGB: number;
+}
+
 /** What figures depend on and must be read with. */
-export interface Conditions {
+export interface Conditions extends Machine {
   readonly date: string;
   /** As `berth version` says it. */
   readonly berth: string;
   readonly containerd: string;
-  readonly kernel: string;
-  readonly system: string;
-  readonly cpu: string;
-  readonly cores: number;
-  readonly memoryGB: number;
   readonly effort: Effort;
   readonly load: { readonly before: number; readonly after: number };
 }
@@ -27,32 +33,45 @@ export async function readConditions(
   effort: Effort,
   load: Conditions["load"],
 ): Promise<Conditions> {
-  const [{ stdout }, osRelease, meminfo] = await Promise.all([
-    execa(binary, ["version"]),
-    readFile("/etc/os-release", "utf8"),
-    readFile("/proc/meminfo", "utf8"),
-  ]);
+  const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), readMachine()]);
   return {
     date: new Date().toISOString().slice(0, 16).replace("T", " "),
     berth: stdout.replace(/^berth /, ""),
     containerd,
-    kernel: release(),
-    system: /^PRETTY_NAME="?([^"\n]*)/m.exec(osRelease)?.[1] ?? "",
-    cpu: cpus()[0]?.model ?? "",
-    cores: cpus().length,
-    memoryGB: Math.round(Number(/^MemTotal:\s+(\d+)/.exec(meminfo)?.[1] ?? Number.NaN) / 1e6),
+    ...machine,
     effort,
     load,
   };
 }
 
+export async function readMachine(): Promise<Machine> {
+  const [processor, memory, { distro, release, kernel }, { model }] = await Promise.all([
+    cpu(),
+    mem(),
+    osInfo(),
+    system(),
+  ]);
+  return {
+    model,
+    system: `${distro} ${release}`,
+    kernel,
+    cpu: `${processor.manufacturer} ${processor.brand}`.trim(),
+    cores: processor.cores,
+    memoryGB: Math.round(memory.total / 1e9),
+  };
+}
+
 /** One sentence a line. */
 export function describeConditions(conditions: Conditions): readonly string[] {
-  const { date, berth, containerd, kernel, system, cpu, cores, memoryGB, effort, load } = conditions;
+  const { date, berth, containerd, effort, load } = conditions;
   return [
     `Measured ${date} UTC: berth ${berth}, containerd ${containerd}, runc, bridge and portmap.`,
-    `${system}, Linux ${kernel}, ${cores} cores of ${cpu.trim()}, ${memoryGB} GB.`,
+    describeMachine(conditions),
     `One pod ${effort.singles} times, a hundred ${effort.batches} times, idle for ${effort.idleMs / 1000} s; floor and agent took turns.`,
     `Load of the machine in the minute before: ${load.before.toFixed(2)}; at the end: ${load.after.toFixed(2)}.`,
   ];
+}
+
+function describeMachine({ model, system: name, kernel, cpu: processor, cores, memoryGB }: Machine): string {
+  return `${name}, Linux ${kernel}, ${cores} cores of ${processor}, ${memoryGB} GB${model === "" ? "" : ` (${model})`}.`;
 }

@@ -1,0 +1,35 @@
+import { expect, test } from "bun:test";
+import { cpus, release, totalmem } from "node:os";
+import { describeConditions, readMachine } from "./conditions.ts";
+
+test("the machine is described as it describes itself", async () => {
+  const machine = await readMachine();
+  expect(machine).toMatchObject({
+    kernel: release(),
+    cores: cpus().length,
+    memoryGB: Math.round(totalmem() / 1e9),
+  });
+  expect([machine.system, machine.cpu]).not.toContain("");
+});
+
+test("conditions are four sentences", () => {
+  const lines = describeConditions({
+    date: "2026-01-02 03:04",
+    berth: "0.1.0 (abc)",
+    containerd: "1.6.20",
+    model: "Raspberry Pi 5",
+    system: "Debian GNU/Linux 12",
+    kernel: "6.6",
+    cpu: "ARM Cortex-A76",
+    cores: 4,
+    memoryGB: 8,
+    effort: { singles: 100, batches: 4, idleMs: 60_000, starts: 7 },
+    load: { before: 0.123, after: 1 },
+  });
+  expect(lines).toEqual([
+    "Measured 2026-01-02 03:04 UTC: berth 0.1.0 (abc), containerd 1.6.20, runc, bridge and portmap.",
+    "Debian GNU/Linux 12, Linux 6.6, 4 cores of ARM Cortex-A76, 8 GB (Raspberry Pi 5).",
+    "One pod 100 times, a hundred 4 times, idle for 60 s; floor and agent took turns.",
+    "Load of the machine in the minute before: 0.12; at the end: 1.00.",
+  ]);
+});

@@ -1,6 +1,6 @@
 import { loadavg } from "node:os";
 import { execa } from "execa";
-import { cpu, mem, osInfo } from "systeminformation";
+import { cpu, mem, osInfo, system } from "systeminformation";
 import type { Effort } from "./rounds.ts";
 
 /** The machine and its system, for the eye. */

@@ -110,6 +110,20 @@ test("a pod of which only logs are left is woken, and known by its name", async 
   expect(await pods.observe(old, undefined)).toMatchObject({ namespace: "shop", name: "gone", hasFiles: true });
 });
 
+test("a pod that was found by its folder alone gets its name from whoever wants it again", async () => {
+  const { pods, disk } = await createScene();
+  const old = "u-old-pod" as PodUid;
+  await disk.at("/root").makeFolder(`pods/${old}`, 0o755);
+  await pods.audit();
+  expect(await pods.observe(old, undefined)).toMatchObject({ name: "", hasFiles: true });
+  const wanted = { ...pod, metadata: { ...pod.metadata, uid: old } };
+  await disk.at("/logs").makeFolder(`shop_web_${old}/a`, 0o755);
+  await disk.at("/logs").write(`shop_web_${old}/a/3.log`, "", 0o640);
+  const { name, loggedAttempts } = await pods.observe(old, { ...desired, uid: old, pod: wanted });
+  expect(name).toBe("web");
+  expect([...loggedAttempts]).toEqual([["a", 3]]);
+});
+
 test("a pod is read once, and at rest a look costs no call", async () => {
   const { look, runtime } = await createReadScene();
   for (let turn = 0; turn < 3; turn++) expect(await look()).toEqual(["sandbox ready", "a #0 running"]);

@@ -102,7 +102,10 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   if (!room.isComplete)
     throw new CriError("UNAVAILABLE", "ListPodSandbox", "the container runtime has not been read yet");
   const { namespace = "default", name = "" } = desired?.pod.metadata ?? {};
-  const entry = room.entries.get(uid) ?? createEntry(uid, namespace, name, false);
+  const known = room.entries.get(uid);
+  // What only a folder told of has no name, until somebody wants the pod again: its logs are found by that.
+  const isNameless = known?.name === "" && name !== "";
+  const entry = known === undefined || isNameless ? createEntry(uid, namespace, name, isNameless) : known;
   room.entries.set(uid, entry);
   if (entry.areFilesStale) {
     const { exist, loggedAttempts } = await room.files.look(entry);

@@ -1,5 +1,5 @@
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
-import { chmod, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
+import { chmod, mkdir, open, readdir, readlink, rename, rm, stat, statfs, symlink } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
 import { removeTree, TreeError } from "./tree.ts";
 
@@ -50,6 +50,10 @@ export interface Files {
    */
   makeFolder(path: string, mode: number): Promise<void>;
   rename(from: string, to: string): Promise<void>;
+  /** Makes a symlink in the place of whatever symlink is there; anything else in its place is `EEXIST`. */
+  link(path: string, target: string): Promise<void>;
+  /** Where a symlink leads, as it is written; undefined for what is none. */
+  readLink(path: string): Promise<string | undefined>;
   /** With all below it, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
   remove(path: string): Promise<void>;
   freeBytes(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
@@ -68,6 +72,8 @@ export function createFiles(root: string): Files {
     list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
     makeFolder: (path, mode) => converted(inside(path), () => makeFolder(inside(path), mode)),
     rename: (from, to) => converted(inside(from), () => rename(inside(from), inside(to))),
+    link: (path, target) => converted(inside(path), () => linkTo(inside(path), target)),
+    readLink: (path) => orUndefined(inside(path), () => readlink(inside(path)), "EINVAL"),
     remove: (path) => converted(inside(path), () => removeTree(inside(path))),
     freeBytes: (path) =>
       converted(inside(path), async () => {
@@ -147,7 +153,11 @@ async function replace(path: string, content: string, mode: number): Promise<voi
  * one whose owner wants it so. From mode 0 no umask takes anything, and nobody wants it.
  */
 async function makeFolder(path: string, mode: number): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o755 });
+  await mkdir(dirname(path), { recursive: true, mode: 0o755 }).catch((error: unknown) => {
+    // What is in the way there is above the folder that was asked for.
+    const isInTheWay = error instanceof Error && "code" in error && error.code === "EEXIST";
+    throw isInTheWay ? Object.assign(new Error(error.message, { cause: error }), { code: "ENOTDIR" }) : error;
+  });
   try {
     await mkdir(path, { mode: 0 });
   } catch (error) {
@@ -156,6 +166,24 @@ async function makeFolder(path: string, mode: number): Promise<void> {
     if ((found.mode & 0o777) !== 0) return;
   }
   await chmod(path, mode);
+}
+
+async function linkTo(path: string, target: string): Promise<void> {
+  try {
+    return await symlink(target, path);
+  } catch (error) {
+    const present = await orUndefined(path, () => readlink(path), "EINVAL");
+    if (present === undefined) throw error;
+    if (present === target) return;
+  }
+  const temporary = join(dirname(path), `.${crypto.randomUUID()}.tmp`);
+  await symlink(target, temporary);
+  try {
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
 }
 
 async function listFolder(path: string): Promise<readonly FileEntry[]> {
@@ -219,12 +247,12 @@ async function converted<T>(path: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function orUndefined<T>(path: string, work: () => Promise<T>): Promise<T | undefined> {
+async function orUndefined<T>(path: string, work: () => Promise<T>, absent = "ENOENT"): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
     const failure = toFilesError(path, error);
-    if (failure.code === "ENOENT" || failure.code === "ENOTDIR") return undefined;
+    if (["ENOENT", "ENOTDIR", absent].includes(failure.code)) return undefined;
     throw failure;
   }
 }

@@ -96,6 +96,28 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       expect(await bed.files.read("new", 10)).toBe("1");
     });
 
+    test("a link leads where it was last told to, and goes without what it leads to", async () => {
+      await bed.files.makeFolder("links", 0o755);
+      await bed.files.write("aim", "content", 0o600);
+      await bed.files.link("links/to", "../nowhere");
+      expect(await bed.files.stat("links/to")).toBeUndefined();
+      for (let time = 0; time < 2; time++) await bed.files.link("links/to", "../aim");
+      expect(await bed.files.readLink("links/to")).toBe("../aim");
+      expect(await bed.files.stat("links/to")).toMatchObject({ kind: "file", sizeBytes: 7 });
+      expect(await bed.files.list("links")).toEqual([{ name: "to", kind: "symlink" }]);
+      await bed.files.remove("links/to");
+      expect(await bed.files.list("links")).toEqual([]);
+      expect(await bed.files.read("aim", 10)).toBe("content");
+    });
+
+    test("what is no link leads nowhere, and is not replaced by one", async () => {
+      await bed.files.write("plain", "mine", 0o600);
+      for (const path of ["plain", "none", "none/none"]) expect(await bed.files.readLink(path)).toBeUndefined();
+      await expect(bed.files.link("plain", "aim")).rejects.toMatchObject({ code: "EEXIST" });
+      await expect(bed.files.link("none/link", "aim")).rejects.toMatchObject({ code: "ENOENT" });
+      expect(await bed.files.read("plain", 10)).toBe("mine");
+    });
+
     test("no path leads out of the root", () => {
       for (const path of ["..", "../x", "a/../../x", "/../x", "a\0b"])
         expect(() => bed.files.path(path)).toThrow(expect.objectContaining({ code: "EOUTSIDE" }));

@@ -1,4 +1,4 @@
-import { dirname, relative } from "node:path/posix";
+import { dirname, relative, resolve } from "node:path/posix";
 import { type FileEntry, type FileStat, type Files, FilesError, within } from "../../host/files.ts";
 
 type Node =
@@ -9,9 +9,10 @@ type Node =
       readonly inode: number;
       readonly content: string;
       readonly at: number;
-    };
+    }
+  | { readonly kind: "symlink"; readonly mode: number; readonly inode: number; readonly target: string };
 
-export type FilesVerb = "read" | "write" | "stat" | "list" | "makeFolder" | "rename" | "remove";
+export type FilesVerb = "read" | "write" | "stat" | "list" | "makeFolder" | "rename" | "link" | "readLink" | "remove";
 
 /** A disk in memory, to let it fail. `at` gives views of it, each rooted. */
 export class FakeDisk {
@@ -45,6 +46,8 @@ export class FakeDisk {
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),
       makeFolder: (path, mode) => run("makeFolder", path, (absolute) => this.#makeFolder(absolute, mode)),
       rename: (from, to) => run("rename", from, (absolute) => this.#rename(absolute, within(root, to))),
+      link: (path, target) => run("link", path, (absolute) => this.#link(absolute, target)),
+      readLink: (path) => run("readLink", path, (absolute) => this.#readLink(absolute)),
       remove: (path) => run("remove", path, (absolute) => this.#remove(absolute)),
       freeBytes: async () => ({ totalBytes: 1 << 30, freeBytes: 1 << 29 }),
       watch: (path, changed, gone, signal) => this.#watch(within(root, path), changed, gone, signal),
@@ -56,8 +59,14 @@ export class FakeDisk {
     return [...this.nodes.keys()].filter((path) => path !== "/").toSorted();
   }
 
-  #read(path: string, maxBytes: number): string {
+  /** What is at a path, or where the symlink there leads. */
+  #at(path: string): Node | undefined {
     const node = this.nodes.get(path);
+    return node?.kind === "symlink" ? this.#at(resolve(dirname(path), node.target)) : node;
+  }
+
+  #read(path: string, maxBytes: number): string {
+    const node = this.#at(path);
     if (node === undefined) throw new FilesError("ENOENT", path, `${path} does not exist`);
     if (node.kind !== "file") throw new FilesError("ENOTFILE", path, `${path} is a directory, not a regular file`);
     if (Buffer.byteLength(node.content) > maxBytes)
@@ -73,7 +82,7 @@ export class FakeDisk {
   }
 
   #stat(path: string): FileStat | undefined {
-    const node = this.nodes.get(path);
+    const node = this.#at(path);
     if (node === undefined) return undefined;
     const { kind, mode, inode } = node;
     const isFile = node.kind === "file";
@@ -110,6 +119,20 @@ export class FakeDisk {
     for (const [path, node] of moved) this.nodes.set(to + path.slice(from.length), node);
     this.#changed(from);
     this.#changed(to);
+  }
+
+  #link(path: string, target: string): void {
+    if (this.nodes.get(dirname(path))?.kind !== "directory")
+      throw new FilesError("ENOENT", path, `${path} does not exist`);
+    if ((this.nodes.get(path)?.kind ?? "symlink") !== "symlink")
+      throw new FilesError("EEXIST", path, `${path} failed: file exists`);
+    this.nodes.set(path, { kind: "symlink", mode: 0o777, inode: ++this.#inodes, target });
+    this.#changed(path);
+  }
+
+  #readLink(path: string): string | undefined {
+    const node = this.nodes.get(path);
+    return node?.kind === "symlink" ? node.target : undefined;
   }
 
   #remove(path: string): void {

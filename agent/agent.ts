@@ -6,6 +6,7 @@ import type { ContainerId, PodUid } from "../proto/ids.ts";
 import type { Container, Pod } from "../proto/kubernetes/gen/types.ts";
 import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
+import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
 import type { PodDisk } from "./act/volume.ts";
 import type { Action } from "./decide/action.ts";
@@ -67,8 +68,8 @@ export function createAgent(parts: AgentParts): Agent {
   const rest = createRest(clock, AT_REST_MS, parts.atRest);
   const stories = createPodStories(log);
   const images = createObservedImages(runtime);
-  const files = createPodFiles(disk.root, disk.logs);
-  const observed = createObservedPods({ runtime, images, files, clock, log, wake });
+  const seen = createObservedPods({ runtime, images, files: createPodFiles(disk.root, disk.logs), clock, log, wake });
+  const observed = withLogLinks(seen, createLogLinks(disk, log));
   const desired = createDesiredPods({
     records: createPodRecords(disk.root, log),
     clock,
@@ -129,14 +130,29 @@ export function createAgent(parts: AgentParts): Agent {
     stories,
     settled: loop.settled,
     async run(signal) {
-      rest.stir();
       await desired.restore();
+      rest.stir();
       await Promise.all([
         followRuntime({ runtime, pods: { ...observed, audit, lose }, images, clock, log, complete: wakeAll }, signal),
         ...parts.sources.map(({ follow }) => follow(desired, signal)),
       ]);
       rest.end();
       await loop.stop();
+    },
+  };
+}
+
+/** Each look at a pod brings its links up to date, so whoever died before one was made, the next look makes it. */
+function withLogLinks(observed: ObservedPods, links: LogLinks): ObservedPods {
+  return {
+    ...observed,
+    async observe(uid, desired) {
+      const pod = await observed.observe(uid, desired);
+      await links.keep(pod);
+      return pod;
+    },
+    async audit() {
+      await Promise.all([observed.audit(), links.audit()]);
     },
   };
 }

@@ -86,7 +86,7 @@ function podOf({ uid, desired }: ActScene): Pod {
 /** A pod found only by its folder has no name; its logs, if any, are found by theirs. */
 function logFolderOf({ uid, desired, observed: { namespace, name } }: ActScene): string | undefined {
   if (desired !== undefined) return podLogFolder(desired.pod);
-  return name === "" ? undefined : podLogFolder({ metadata: { namespace, name, uid }, spec: { containers: [] } });
+  return name === "" ? undefined : podLogFolder({ metadata: { namespace, name, uid } });
 }
 
 async function pull(

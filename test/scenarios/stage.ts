@@ -21,7 +21,7 @@ export interface StageOptions {
 }
 
 const CHANGING_VERBS =
-  /^(runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFolder|rename|remove)$/;
+  /^(runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFolder|rename|link|remove)$/;
 
 /**
  * A whole agent on a node of fakes, and the story of what it does. Time passes by `advance` alone, so that a play is the same
@@ -161,12 +161,14 @@ export class Stage {
       ({ config, sandbox, state, exitCode }) =>
         `container ${sandbox.config.metadata?.name}/${config.metadata?.name} #${config.metadata?.attempt} ${stateWords[state] ?? state}${stateWords[state] === "exited" ? ` ${exitCode}` : ""}`,
     );
-    const files = this.disk.paths().filter((path) => /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|\.json$/.test(path));
+    const files = this.disk
+      .paths()
+      .filter((path) => /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|^\/containers\/|\.json$/.test(path));
     const reports = this.pods().map((report) => `pod ${summarizeReport(report)}`);
     return [
       ...sandboxes,
       ...containers,
-      ...files.map((path) => path.replaceAll(/[0-9a-f]{32}/g, "UID")),
+      ...files.map((path) => path.replaceAll(/[0-9a-f]{32}/g, "UID").replace(/-container-\d+\.log$/, "-ID.log")),
       ...reports,
     ].toSorted();
   }

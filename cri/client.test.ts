@@ -19,6 +19,7 @@ import {
 import { DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
 import type { ContainerId, PodUid } from "../proto/ids.ts";
 import { startCriServer, type UnaryAnswer } from "../test/fakes/cri-server.ts";
+import { FakeLog } from "../test/fakes/log.ts";
 import { type CriRuntime, createRuntime } from "./client.ts";
 import type { CriError } from "./error.ts";
 
@@ -177,6 +178,19 @@ test("a refusal has the runtime's code and words, and gRPC's error as its cause"
   const error = await failureOf(startContainer("c" as ContainerId));
   expect(error).toMatchObject({ name: "CriError", code: "FAILED_PRECONDITION", message: "StartContainer: not yet ✗" });
   expect(error.cause).toBeInstanceOf(Error);
+});
+
+test("a socket that nobody listens on is told in the kernel's words, with its path", async () => {
+  const { version, close } = createRuntime({
+    endpoint: "unix:///nowhere/cri.sock",
+    requestTimeoutMs: 1_000,
+    clock: createClock(),
+    log: new FakeLog(),
+    random: () => 0.5,
+  });
+  const error = await failureOf(version());
+  close();
+  expect(error).toMatchObject({ code: "UNAVAILABLE", message: "Version: connect ENOENT /nowhere/cri.sock" });
 });
 
 test("a status code that gRPC does not have is UNKNOWN", async () => {

@@ -180,5 +180,12 @@ const cancelledBefore = (verb: string) => new CriError("CANCELLED", verb, "cance
 
 function toCriError(verb: string, cause: ServiceError): CriError {
   const code = statusCodes[cause.code] ?? "UNKNOWN";
-  return new CriError(code === "OK" ? "UNKNOWN" : code, verb, cause.details, { cause });
+  return new CriError(code === "OK" ? "UNKNOWN" : code, verb, inFewWords(cause.details), { cause });
+}
+
+/** The runtime's own words are left alone; of grpc-js's about a socket that nobody listens on only what the kernel said is kept. */
+function inFewWords(details: string): string {
+  const [, why] =
+    /^No connection established\. Last error: (?:Error: )?(.*?)\.? Resolution note: /s.exec(details) ?? [];
+  return why ?? details;
 }

@@ -47,6 +47,16 @@ const texts: readonly [sentence: string, fields: LogFields, line: string][] = [
     'warn  it happened  err="cannot start: no such file"\n',
   ],
   [
+    "a cause that says the same behind a code of its own is not told twice",
+    { err: new Error("Version: no answer", { cause: new Error("14 UNAVAILABLE: no answer") }) },
+    'warn  it happened  err="Version: no answer"\n',
+  ],
+  [
+    "nor one that says it in more words",
+    { err: new Error("Version: no answer", { cause: new Error("14 UNAVAILABLE: Last error: no answer (again)") }) },
+    'warn  it happened  err="Version: no answer"\n',
+  ],
+  [
     "a cause that the error tells already is not told twice",
     { err: new Error("cannot start: no such file", { cause: new Error("no such file") }) },
     'warn  it happened  err="cannot start: no such file"\n',

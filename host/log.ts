@@ -91,5 +91,11 @@ function errorText(error: object): string {
   const cause: unknown = Reflect.get(error, "cause");
   if (typeof cause !== "object" || cause === null) return message;
   const below = errorText(cause);
-  return message.includes(below) ? message : `${message}: ${below}`;
+  return repeats(message, below) || repeats(below, message) ? message : `${message}: ${below}`;
+}
+
+/** True where one error has the words of the other, which may stand behind a name or a code of its own: `Version: no answer`. */
+function repeats(whole: string, other: string): boolean {
+  const words = other.slice(other.indexOf(": ") + 1).trim();
+  return words !== "" && whole.includes(words);
 }

@@ -149,3 +149,13 @@ describe("for all JSON values", () => {
     timeoutMs,
   );
 });
+
+test("an object in the place of a quantity is a wrong type, whatever it says of itself", () => {
+  const limits = { memory: { toString: {} } };
+  const { errors } = checkPodShape({
+    apiVersion: "v1",
+    kind: "Pod",
+    spec: { containers: [{ name: "a", resources: { limits } }] },
+  });
+  expect(errors?.map(({ field }) => field)).toEqual(["spec.containers[0].resources.limits.memory"]);
+});

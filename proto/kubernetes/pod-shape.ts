@@ -70,7 +70,10 @@ function readValue(type: string, path: string, value: unknown, errors: FieldErro
   if (type.startsWith("{}")) return readMap(type.slice(2), path, value, errors);
   if (Object.hasOwn(podShape, type)) return readObject(type, path, value, errors);
   const problem = checkScalar(type, path, value);
-  if (problem !== undefined) errors.push(problem);
+  if (problem !== undefined) {
+    errors.push(problem);
+    return undefined;
+  }
   return type === "Quantity" ? String(value) : value;
 }
 

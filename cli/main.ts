@@ -38,7 +38,9 @@ async function main(name: string, args: readonly string[]): Promise<number> {
 
 async function run(args: readonly string[]): Promise<number> {
   reexecute();
-  return await (await import("./run.ts")).run(args);
+  const code = await (await import("./run.ts")).run(args);
+  // A call that hangs must not keep an agent that has ended: its lock would keep the next one out.
+  process.exit(code);
 }
 
 process.exitCode = await main(basename(process.argv0), process.argv.slice(2));

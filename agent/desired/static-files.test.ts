@@ -1,3 +1,4 @@
+import "./manifest.ts";
 import { afterEach, expect, test } from "bun:test";
 import { type Files, FilesError } from "../../host/files.ts";
 // Loaded when the first manifest is read; here at once, so that it costs no turn of the event loop.

@@ -157,5 +157,5 @@ test("an object in the place of a quantity is a wrong type, whatever it says of 
     kind: "Pod",
     spec: { containers: [{ name: "a", resources: { limits } }] },
   });
-  expect(errors?.map(({ field }) => field)).toEqual(["spec.containers[0].resources.limits.memory"]);
+  expect(errors?.map(({ field }) => field)).toEqual(["spec.containers[0].resources.limits[memory]"]);
 });

@@ -1,0 +1,54 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { followStaticPath } from "../agent/desired/static-files.ts";
+import { createLog } from "../host/log.ts";
+import { FakeClock } from "./fakes/clock.ts";
+import { FakeDisk } from "./fakes/files.ts";
+
+const manifest = `apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+    - name: httpd
+      image: berth.test/web:1
+`;
+
+test("the README shows a refused manifest as the agent does", async () => {
+  const readme = await Bun.file(join(import.meta.dirname, "../README.md")).text();
+  const clock = new FakeClock();
+  const disk = new FakeDisk(clock.now);
+  const folder = "/etc/kubernetes/manifests";
+  await disk.at("/").makeFolder(folder, 0o755);
+  await disk.at(folder).write("web.yaml", manifest, 0o644);
+  const lines: string[] = [];
+  const ending = new AbortController();
+  const taken = Promise.withResolvers<void>();
+  const refused = Promise.withResolvers<void>();
+  const settings = {
+    path: folder,
+    nodeName: "node1",
+    checkEveryMs: 20_000,
+    filesAt: (root: string) => disk.at(root),
+    clock,
+    log: createLog({
+      format: "text",
+      level: "info",
+      write: (line) => {
+        lines.push(line.slice("12:01:07.123".length));
+        refused.resolve();
+      },
+    }),
+    desired: { all: () => [], offer: async () => taken.resolve() },
+  };
+  void followStaticPath(settings, ending.signal);
+  await taken.promise;
+  await disk.at(folder).write("web.yaml", manifest.replace("image:", "imag:"), 0o644);
+  await refused.promise;
+  ending.abort();
+  expect(lines).toHaveLength(1);
+  expect(readme.split("\n")).toContainEqual(expect.stringMatching(/^\d\d:\d\d:\d\d\.\d{3} error manifest refused/));
+  expect(readme).toContain(lines[0]!);
+});

@@ -49,7 +49,7 @@ export interface Node {
   pod(name: string, what: string, condition: (pod: PodSummary) => boolean, timeoutMs?: number): Promise<PodSummary>;
   /** Waits until all these pods run with all containers ready. */
   running(...names: readonly string[]): Promise<readonly PodSummary[]>;
-  /** Waits until no pod is shown, and nothing of any is left: no container, sandbox or task, no folder, log or record. */
+  /** Waits until no pod is shown, and nothing of any is left: no container, no sandbox, no folder, log or record. */
   empty(timeoutMs?: number): Promise<void>;
   /** Everything the agents of this node have logged. */
   log(): Promise<string>;
@@ -238,25 +238,20 @@ async function awaitEmpty(node: Node, timeoutMs: number): Promise<void> {
   }
 }
 
-/** All that a pod can leave on its node, in words. */
+/** All that a pod can leave on its node as far as CRI and the disk show it, in words. */
 async function whatIsLeft(node: Node): Promise<readonly string[]> {
   const { agentRoot, podLogs } = node.paths;
   const folders = [join(agentRoot, "pods"), join(agentRoot, "berth", "pods"), podLogs];
-  const [pods, sandboxes, containers, tasks, ...files] = await Promise.all([
+  const [pods, sandboxes, containers, ...files] = await Promise.all([
     node.pods(),
     node.sandboxes(),
     node.containers(),
-    node.containerd.ctr(["-n", "k8s.io", "tasks", "ls", "-q"]),
     ...folders.map(async (folder) => (await readdir(folder)).map((name) => join(folder, name))),
   ]);
   return [
     ...pods.map(({ name, phase, reason }) => `pod ${name} ${phase} ${reason}`),
     ...sandboxes.map(({ id, metadata, state }) => `sandbox ${id} of ${metadata?.name} in state ${state}`),
     ...containers.map(({ id, metadata, state }) => `container ${id}, ${metadata?.name}, in state ${state}`),
-    ...tasks
-      .split("\n")
-      .filter(Boolean)
-      .map((id) => `task ${id}`),
     ...files.flat(),
   ];
 }

@@ -94,5 +94,6 @@ test("berth pods --watch says every change, also after more than ten seconds of 
 test("without their manifests nothing of the pods is left: no container, sandbox, folder, log or record", async () => {
   for (const name of [...names, "late"]) await node.removeFile(`${name}.yaml`);
   await node.empty();
+  expect(await node.containerd.ctr(["-n", "k8s.io", "tasks", "ls", "-q"])).toBe("");
   await until("the watch to show no pod", 10_000, () => listings.at(-1)?.pods.length === 0);
 });

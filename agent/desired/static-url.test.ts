@@ -22,7 +22,7 @@ async function follow(first: Fetch) {
   const log = new FakeLog();
   const offers: string[] = [];
   const asked: (readonly [string, string])[][] = [];
-  const server = { answer: first };
+  const server = { answer: first, beforeOffer: () => {} };
   ending = new AbortController();
   void followStaticUrl(
     {
@@ -36,7 +36,10 @@ async function follow(first: Fetch) {
       },
       clock,
       log,
-      offer: async (pods) => void offers.push(pods.map((each) => fullNameOf(each.pod)).join(", ")),
+      offer: async (pods) => {
+        server.beforeOffer();
+        offers.push(pods.map((each) => fullNameOf(each.pod)).join(", "));
+      },
     },
     ending.signal,
   );
@@ -99,9 +102,33 @@ for (const [sentence, answer, why] of refused)
     server.answer = json(pod("web"));
     await clock.advance(40_000);
     expect(log.told()).toEqual(["info: static pods are read from the URL again"]);
-    // What is taken again is what was taken: that changes nothing.
-    expect(new Set(offers)).toEqual(new Set(["default/web-node"]));
+    expect(offers).toEqual(["default/web-node"]);
   });
+
+test("pods that cannot be taken are told once, and offered until they are taken", async () => {
+  const { clock, log, offers, server } = await follow(json(pod("web")));
+  server.answer = json(pod("other"));
+  server.beforeOffer = () => {
+    throw new Error("no room");
+  };
+  await clock.advance(60_000);
+  expect(log.told()).toEqual([
+    "error: static pods from the URL cannot be taken: no room; those known stay as they are",
+  ]);
+  server.beforeOffer = () => {};
+  await clock.advance(20_000);
+  expect(offers).toEqual(["default/web-node", "default/other-node"]);
+  expect(log.told()).toEqual(["info: static pods are read from the URL again"]);
+});
+
+test("what is refused is told anew after something else went wrong", async () => {
+  const { clock, log, server } = await follow(json({ ...pod("web"), kind: "Fish" }));
+  server.answer = answers([], 503);
+  await clock.advance(20_000);
+  server.answer = json({ ...pod("web"), kind: "Fish" });
+  await clock.advance(60_000);
+  expect(log.told().map((line) => /kind|503/.exec(line)?.[0])).toEqual(["kind", "503", "kind"]);
+});
 
 test("neither user, password, query nor header is logged", async () => {
   const { clock, log } = await follow(silence);

@@ -46,36 +46,39 @@ const LARGEST_ANSWER_BYTES = 2 << 20;
  * refused with its reason, said once, and what was asked for before stays. Resolves when the signal aborts and never rejects.
  */
 export async function followStaticUrl(settings: StaticUrlSettings, signal: AbortSignal): Promise<void> {
-  const { url, clock, log, checkEveryMs } = settings;
-  const refusing = createTrouble(log, { url: withoutSecrets(url) }, "static pods are read from the URL again");
-  let last: string | undefined;
-  let isGood = true;
-  while (!signal.aborted) {
-    try {
-      const text = await download(settings, signal);
-      if (text !== last) {
-        // Remembered before it is judged: what was refused once is not read again until it changes.
-        last = text;
-        isGood = false;
-        await offerAnswer(settings, text);
-        isGood = true;
-      }
-      if (isGood) refusing.over();
-    } catch (error) {
-      if (!signal.aborted)
-        refusing.met(`static pods from the URL refused: ${messageOf(error)}; those known stay as they are`);
+  const { url, nodeName, clock, log, checkEveryMs, offer } = settings;
+  const source = { kind: "http", url } as const;
+  const trouble = createTrouble(log, { url: withoutSecrets(url) }, "static pods are read from the URL again");
+  let taken: string | undefined;
+  /** What was refused once is not read again until it changes. */
+  let refused: { readonly text: string; readonly why: UrlError } | undefined;
+
+  async function look(): Promise<void> {
+    const text = await download(settings, signal);
+    if (text === refused?.text) throw refused.why;
+    refused = undefined;
+    if (text === taken) return;
+    const { pods, problem } = await readPodListManifest(text, { url, nodeName });
+    if (problem !== undefined) {
+      refused = { text, why: new UrlError("NO_PODS", problem) };
+      throw refused.why;
     }
+    await offer(pods.map((pod) => ({ pod, source })));
+    taken = text;
+  }
+
+  function tell(error: unknown): void {
+    const what = error instanceof UrlError ? "refused" : "cannot be taken";
+    if (!signal.aborted)
+      trouble.met(`static pods from the URL ${what}: ${messageOf(error)}; those known stay as they are`);
+  }
+
+  while (!signal.aborted) {
+    await look().then(trouble.over, tell);
     await sleep(clock, checkEveryMs, signal).catch(() => {
       // The signal has ended the wait, and ends the loop.
     });
   }
-}
-
-async function offerAnswer({ url, nodeName, offer }: StaticUrlSettings, text: string): Promise<void> {
-  const source = { kind: "http", url } as const;
-  const { pods, problem } = await readPodListManifest(text, { url, nodeName });
-  if (problem !== undefined) throw new UrlError("NO_PODS", problem);
-  await offer(pods.map((pod) => ({ pod, source })));
 }
 
 /** Rejects with `UrlError`, and with nothing else. */

@@ -123,6 +123,9 @@ function observing(clock: Pick<Clock, "now">, report: (call: CallRecord) => void
   };
 }
 
+/** How far the two ends of a call may disagree about when its time is over. */
+const DEADLINE_SLACK_MS = 50;
+
 function call<Request, Response>(
   client: Client,
   clock: Pick<Clock, "now">,
@@ -142,9 +145,15 @@ function call<Request, Response>(
     function cancel() {
       sent.cancel();
     }
+    /** The runtime knows the deadline too; where its clock is a moment ahead it is the one that gives up, as cancelled. */
+    function atDeadline(error: CriError): CriError {
+      const isOurs = signal?.aborted === true || clock.now() < deadline - DEADLINE_SLACK_MS;
+      if (error.code !== "CANCELLED" || isOurs) return error;
+      return new CriError("DEADLINE_EXCEEDED", verb.name, `no answer within ${deadlineMs} ms`, { cause: error });
+    }
     function settle(error: ServiceError | null, response?: Response) {
       signal?.removeEventListener("abort", cancel);
-      if (error !== null) reject(toCriError(verb.name, error));
+      if (error !== null) reject(atDeadline(toCriError(verb.name, error)));
       else if (response === undefined) reject(new CriError("INTERNAL", verb.name, "the runtime sent no answer"));
       else resolve(response);
     }

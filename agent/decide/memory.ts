@@ -1,6 +1,6 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, subjectOf } from "./action.ts";
-import type { ObservedPod } from "./observed.ts";
+import type { ObservedPod, ObservedSandbox } from "./observed.ts";
 
 /**
  * What the agent knows of a pod that neither the runtime nor the disk could tell again. Small, explicit, and harmless to
@@ -192,4 +192,9 @@ function due(failure: Failure, delayMs: number, now: number): number {
 /** Until when a failed pull is shown as the error that it was; for the rest of its delay it is shown as a back-off. */
 export function pullNewsUntil(failure: Failure, now: number): number {
   return failure.at + (pullAgainAt(failure, now) - failure.at) / 2;
+}
+
+/** The sandboxes that may still hold a network: those that are ready, and those that were never asked to stop. */
+export function openSandboxes({ sandboxes }: ObservedPod, { stoppedSandboxes }: PodMemory): readonly ObservedSandbox[] {
+  return sandboxes.filter(({ id, ready }) => ready || !stoppedSandboxes.has(id));
 }

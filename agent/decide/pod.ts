@@ -3,7 +3,7 @@ import type { Action } from "./action.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, gracePeriodOf, type Termination } from "./desired.ts";
 import { withLostContainers } from "./lost.ts";
-import { ofThisRevision, type PodMemory, withoutVanished } from "./memory.ts";
+import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
 import { createPlan, type PlanInProgress } from "./plan.ts";
@@ -137,7 +137,7 @@ function planSandbox(
   for (const { name, id } of running)
     plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why: reason });
   if (running.length > 0) return;
-  const open = observed.sandboxes.filter(({ id, ready }) => ready || !memory.stoppedSandboxes.has(id));
+  const open = openSandboxes(observed, memory);
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });
   if (open.length > 0) return;
   // The newest stays until the next one is there: its number and its count go on from it.

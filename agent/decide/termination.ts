@@ -1,6 +1,6 @@
 import type { SandboxId } from "../../proto/ids.ts";
 import { subjectOf } from "./action.ts";
-import type { PodMemory } from "./memory.ts";
+import { openSandboxes, type PodMemory } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
 
@@ -38,7 +38,7 @@ export function planEnding(
     plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds: graceLeft(ending, now), why });
   if (running.length > 0) return "terminating";
 
-  const open = observed.sandboxes.filter(({ id, ready }) => ready || !memory.stoppedSandboxes.has(id));
+  const open = openSandboxes(observed, memory);
   const needStop = ending.removesAll ? open.filter(({ ready }) => ready) : open;
   for (const { id } of needStop) plan.propose({ kind: "stopSandbox", id, why });
   if (needStop.length > 0) return "terminating";

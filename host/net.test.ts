@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { addressesOf, createNet, defaultInterface } from "./net.ts";
+import { addressesOf, createNet, type DefaultInterfaces, defaultInterfaces } from "./net.ts";
 
 const v4 = (address: string) => ({ address, family: "IPv4", internal: false });
 const v6 = (address: string) => ({ address, family: "IPv6", internal: false });
@@ -11,34 +11,51 @@ const lo = [
 const rows: readonly [
   sentence: string,
   interfaces: Parameters<typeof addressesOf>[0],
-  first: string | undefined,
+  defaults: DefaultInterfaces,
   found: readonly string[],
 ][] = [
-  ["loopback alone is no address", { lo }, undefined, []],
-  ["IPv4 stands before IPv6", { eth0: [v6("2001:db8::1"), v4("192.0.2.1")] }, "eth0", ["192.0.2.1", "2001:db8::1"]],
+  ["loopback alone is no address", { lo }, {}, []],
+  [
+    "IPv4 stands before IPv6",
+    { eth0: [v6("2001:db8::1"), v4("192.0.2.1")] },
+    { IPv4: "eth0", IPv6: "eth0" },
+    ["192.0.2.1", "2001:db8::1"],
+  ],
   [
     "the default route's interface stands before the others, with both families",
     { cni0: [v4("10.0.0.1")], eth0: [v4("192.0.2.1"), v6("2001:db8::1")] },
-    "eth0",
+    { IPv4: "eth0" },
     ["192.0.2.1", "2001:db8::1", "10.0.0.1"],
+  ],
+  [
+    "without an IPv4 route the IPv6 route's address stands before the IPv4 of a bridge",
+    { docker0: [v4("172.17.0.1"), v6("2001:db8:1::1")], eth0: [v6("2001:db8::1")] },
+    { IPv6: "eth0" },
+    ["2001:db8::1", "172.17.0.1", "2001:db8:1::1"],
+  ],
+  [
+    "each family has a default route of its own",
+    { eth0: [v4("192.0.2.1"), v6("2001:db8::1")], eth1: [v4("192.0.2.2"), v6("2001:db8::2")] },
+    { IPv4: "eth1", IPv6: "eth0" },
+    ["192.0.2.2", "2001:db8::1", "192.0.2.1", "2001:db8::2"],
   ],
   [
     "without a default route they stand as they come",
     { a: [v4("10.0.0.1")], b: [v4("10.0.0.2")] },
-    undefined,
+    {},
     ["10.0.0.1", "10.0.0.2"],
   ],
   [
     "link-local addresses are left out",
     { eth0: [v6("fe80::1"), v6("FE80::2"), v4("169.254.1.1"), v4("192.0.2.1")] },
-    "eth0",
+    { IPv4: "eth0" },
     ["192.0.2.1"],
   ],
-  ["an interface may have none", { eth0: undefined, eth1: [v4("192.0.2.1")] }, "eth0", ["192.0.2.1"]],
+  ["an interface may have none", { eth0: undefined, eth1: [v4("192.0.2.1")] }, { IPv4: "eth0" }, ["192.0.2.1"]],
 ];
-for (const [sentence, interfaces, first, found] of rows)
+for (const [sentence, interfaces, defaults, found] of rows)
   test(sentence, () => {
-    expect(addressesOf(interfaces, first)).toEqual(found);
+    expect(addressesOf(interfaces, defaults)).toEqual(found);
   });
 
 const header = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT";
@@ -60,10 +77,31 @@ const routes: readonly [sentence: string, lines: readonly string[], found: strin
   ["half of all addresses, as VPNs route them, is not all", [route("tun0", "00000000", "00000080")], undefined],
 ];
 for (const [sentence, lines, found] of routes)
-  test(`default route: ${sentence}`, () => {
-    expect(defaultInterface([header, ...lines, ""].join("\n"))).toBe(found);
+  test(`default route of IPv4: ${sentence}`, () => {
+    expect(defaultInterfaces([header, ...lines, ""].join("\n"), undefined)).toEqual({ IPv4: found, IPv6: undefined });
+  });
+
+const none = "0".repeat(32);
+const route6 = (name: string, destination: string, length: string, flags: string) =>
+  `${destination} ${length} ${none} 00 fd000000000000000000000000000001 00000400 00000003 00000000 ${flags}     ${name}`;
+const network6 = route6("cni0", "fd000000000000000000000000000000", "40", "00000001");
+/** How the kernel says that there is nowhere to go; it stands in every such file. */
+const unreachable = route6("lo", none, "00", "00200200");
+const routes6: readonly [sentence: string, lines: readonly string[], found: string | undefined][] = [
+  ["no routes at all", [], undefined],
+  ["a network, and unreachable is all else", [network6, unreachable], undefined],
+  ["a default route between others", [network6, route6("eth0", none, "00", "00000003"), unreachable], "eth0"],
+  ["half of all addresses is not all", [route6("tun0", none, "01", "00000003")], undefined],
+];
+for (const [sentence, lines, found] of routes6)
+  test(`default route of IPv6: ${sentence}`, () => {
+    expect(defaultInterfaces(undefined, [...lines, ""].join("\n"))).toEqual({ IPv4: undefined, IPv6: found });
   });
 
 test("this machine's addresses are none of loopback's", () => {
   for (const address of createNet().addresses()) expect(address).not.toMatch(/^(127\.|::1$|fe80:)/);
+});
+
+test("a kernel that shows no routes of either family is one without default routes", () => {
+  expect(() => createNet("/nowhere").addresses()).not.toThrow();
 });

@@ -4,7 +4,7 @@ import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { formatNanoTime } from "../../proto/kubernetes/time.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf, gracePeriodOf } from "./desired.ts";
 
-/** A pod as a source asks for it. */
+/** A pod as a source asks for it; in one word of a source no uid is there twice. */
 export interface OfferedPod {
   readonly pod: Pod;
   readonly source: StaticPodSource;
@@ -51,6 +51,29 @@ export function mergeSource(
       return { ...desired, termination: { requestedAt: now, gracePeriodSeconds, why } };
     });
   return { added, changed, ended };
+}
+
+/** What a source asks for under the uid of a pod that another source has. */
+export interface ForeignClaim {
+  readonly offer: OfferedPod;
+  readonly owner: StaticPodSource;
+}
+
+/**
+ * Of two sources that ask for the same uid the one that was there first keeps it until it asks no more. A pod that ends, or whose
+ * source has not spoken yet, is nobody's for certain: whoever asks for it only waits.
+ */
+export function foreignClaims(
+  find: (uid: PodUid) => DesiredPod | undefined,
+  words: ReadonlyMap<StaticPodSource["kind"], readonly OfferedPod[]>,
+): readonly ForeignClaim[] {
+  return [...words].flatMap(([kind, offered]) =>
+    offered.flatMap((offer) => {
+      const known = find(offer.pod.metadata.uid as PodUid);
+      if (known === undefined || known.source.kind === kind) return [];
+      return known.termination === undefined && words.has(known.source.kind) ? [{ offer, owner: known.source }] : [];
+    }),
+  );
 }
 
 /** Pods of one namespace and name live one after the other, in the order in which they were accepted. */

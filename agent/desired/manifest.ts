@@ -38,10 +38,18 @@ export async function readPodListManifest(
   const where = "the answer";
   const root = await parse(text, where);
   if ("problem" in root) return root;
-  const readings = itemsOf(root.node).map((item) => toStaticPod(item, { kind: "http", url }, nodeName, where));
   const pods: Pod[] = [];
-  for (const { pod, problem } of readings) {
+  /** Where in the list each uid is: two items that are equal to the letter have the same. */
+  const places = new Map<string | undefined, string>();
+  for (const [index, item] of itemsOf(root.node).entries()) {
+    const { pod, problem } = toStaticPod(item, { kind: "http", url }, nodeName, where);
     if (problem !== undefined) return { problem };
+    const { uid } = pod.metadata;
+    const owner = places.get(uid);
+    const place = `items[${index}]`;
+    if (owner !== undefined)
+      return { problem: `${item.where}: ${place}: pod uid ${uid} is already defined by ${owner}` };
+    places.set(uid, place);
     pods.push(pod);
   }
   return { pods };

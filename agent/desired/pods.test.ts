@@ -49,7 +49,7 @@ const fromFile = (name: string, uid = `${name}-1`, spec?: Partial<PodSpec>): Off
 });
 const fromUrl = (name: string): OfferedPod => ({
   pod: podOf(name, `${name}-1`),
-  source: { kind: "http", url: "http://pods.example" },
+  source: { kind: "http", url: "http://me:word@pods.example/list?key=1" },
 });
 const web = "web-1" as PodUid;
 const wantedOf = (answer: unknown) => {
@@ -250,4 +250,36 @@ test("words that come while one is being written are taken in their order", asyn
   await desired.restore();
   await Promise.all([file(fromFile("web")), file(), file(fromFile("db"))]);
   expect(told()).toEqual(["wake web-1", "complete", "interrupt web-1", "wake db-1"]);
+});
+
+test("of two sources that ask for one uid the first has it, the other is refused once and gets it when that is gone", async () => {
+  const { desired, file, log, told } = createScene({ kinds: ["file", "http"] });
+  await desired.restore();
+  await file(fromFile("web"));
+  for (let time = 0; time < 3; time++) await desired.offer("http", [fromUrl("web"), fromUrl("db")]);
+  expect(log.told()).toEqual([
+    "error: static pod shop/web from the URL refused: pod uid web-1 is already defined by /m/web",
+  ]);
+  expect(desired.all().map(({ uid, source }) => `${uid} ${source.kind}`)).toEqual(["web-1 file", "db-1 http"]);
+  await file();
+  told();
+  await desired.finished(web);
+  expect(wantedOf(desired.get(web)).source.kind).toBe("http");
+  expect(told()).toEqual(["wake web-1"]);
+  expect(log.told()).toEqual([]);
+  await file(fromFile("web"));
+  expect(log.told()).toEqual(["error: manifest refused: pod uid web-1 is already defined by http://pods.example/list"]);
+});
+
+test("a pod that moves from one source to another under its uid is no conflict, in whatever order they speak", async () => {
+  const first = createScene({ kinds: ["file", "http"] });
+  await first.desired.restore();
+  await first.file(fromFile("web"));
+  const second = createScene({ kinds: ["file", "http"], disk: first.disk });
+  await second.desired.restore();
+  await second.desired.offer("http", [fromUrl("web")]);
+  await second.file();
+  await second.desired.finished(web);
+  expect(wantedOf(second.desired.get(web)).source.kind).toBe("http");
+  expect(second.log.told()).toEqual([]);
 });

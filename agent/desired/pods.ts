@@ -3,7 +3,8 @@ import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import { mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
+import { type ForeignClaim, foreignClaims, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
+import { placeOf } from "./place.ts";
 import { createPodIndex } from "./pod-index.ts";
 import type { PodRecords } from "./records.ts";
 
@@ -41,6 +42,8 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const pods = createPodIndex();
   const words = new Map<SourceKind, readonly OfferedPod[]>();
   const silent = new Set(kinds);
+  /** What was refused by the last merge because another source has the uid. */
+  let refused: ReadonlySet<string> = new Set();
   /** One merge at a time, so that records are written in the order of decisions. */
   let merging: Promise<void> = Promise.resolve();
 
@@ -66,7 +69,24 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       else interrupt(pod.uid);
     });
     await Promise.all(written);
+    tellRefused();
     if (silent.delete(kind) && silent.size === 0) complete();
+  }
+
+  /** Each once, for as long as it lasts. */
+  function tellRefused(): void {
+    const claims = foreignClaims(pods.get, words);
+    const told = refused;
+    refused = new Set(claims.map(sentenceOf));
+    for (const claim of claims) {
+      const { pod, source } = claim.offer;
+      const fields = {
+        pod: fullNameOf(pod),
+        uid: pod.metadata.uid,
+        [source.kind === "file" ? "file" : "url"]: placeOf(source),
+      };
+      if (!told.has(sentenceOf(claim))) log.error(fields, sentenceOf(claim));
+    }
   }
 
   function enqueue(kind: SourceKind, offered: readonly OfferedPod[]): Promise<void> {
@@ -100,9 +120,14 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
         log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
       });
       for (const other of pods.namesakesOf(pod)) wake(other.uid);
-      // The same pod may have been asked for again while it ended.
-      const offered = words.get(pod.source.kind);
-      if (offered?.some((offer) => offer.pod.metadata.uid === uid)) await enqueue(pod.source.kind, offered);
+      // The same pod may have been asked for again while it ended, by another source too.
+      for (const [kind, offered] of words)
+        if (offered.some((offer) => offer.pod.metadata.uid === uid)) await enqueue(kind, offered);
     },
   };
+}
+
+function sentenceOf({ offer: { pod, source }, owner }: ForeignClaim): string {
+  const what = source.kind === "file" ? "manifest" : `static pod ${fullNameOf(pod)} from the URL`;
+  return `${what} refused: pod uid ${pod.metadata.uid} is already defined by ${placeOf(owner)}`;
 }

@@ -10,11 +10,11 @@ import { fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import { followStaticPath } from "./static-files.ts";
 
-const manifest = (name: string, image = "busybox:1") =>
+const manifest = (name: string, image = "busybox:1", uid?: string) =>
   JSON.stringify({
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { name },
+    metadata: { name, uid },
     spec: { containers: [{ name: "a", image }] },
   });
 
@@ -147,4 +147,21 @@ test("two files for one pod are told each time that it happens, not as long as i
   }
   expect(log.told()).toEqual([]);
   expect(offers.at(-1)).toBe("default/web-node busybox:1, default/other-node busybox:1");
+});
+
+test("of two files for one uid the first has it, and the second gets it when the first is gone", async () => {
+  const { clock, folder, log, offers, start } = await follow({
+    "a.yaml": manifest("web", "busybox:1", "u-1"),
+    "b.yaml": manifest("db", "busybox:1", "u-1"),
+    "c.yaml": manifest("other", "busybox:1", "u-2"),
+  });
+  await start();
+  await clock.advance(60_000);
+  expect(log.lines.map(({ message, fields }) => [message, fields["file"]])).toEqual([
+    ["manifest refused: pod uid u-1 is already defined by a.yaml", "/m/b.yaml"],
+  ]);
+  expect(offers).toEqual(["default/web-node busybox:1, default/other-node busybox:1"]);
+  await folder.remove("a.yaml");
+  await clock.advance(1000);
+  expect(offers.at(-1)).toBe("default/db-node busybox:1, default/other-node busybox:1");
 });

@@ -34,7 +34,7 @@ interface Watch extends StaticPathSettings {
   /** The one manifest that counts, where `path` is no folder. */
   readonly only: string | undefined;
   readonly known: Map<string, KnownFile>;
-  /** Who was refused by the last look because another file has the pod's name. */
+  /** Who was refused by the last look because another file has the pod's name or uid. */
   conflicts: ReadonlySet<string>;
   /** What was offered last. */
   offered: readonly OfferedPod[] | undefined;
@@ -217,7 +217,7 @@ function isSame(a: FileStat | undefined, b: FileStat): boolean {
   return a?.inode === b.inode && a.modifiedMs === b.modifiedMs && a.sizeBytes === b.sizeBytes && a.kind === b.kind;
 }
 
-/** Every pod once: of two files that claim one name, the first in order has it. */
+/** Every pod once: of two files that claim one name or one uid, the first in order has it. */
 function podsOf(watch: Watch): readonly OfferedPod[] {
   const { files, known, log } = watch;
   const owners = new Map<string, string>();
@@ -226,13 +226,13 @@ function podsOf(watch: Watch): readonly OfferedPod[] {
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([file, { pod }]) => {
       if (pod === undefined) return [];
-      const name = fullNameOf(pod);
-      const owner = owners.get(name);
-      if (owner === undefined) {
-        owners.set(name, file);
+      const claims = [fullNameOf(pod), `uid ${pod.metadata.uid}`];
+      const taken = claims.find((claim) => owners.has(claim));
+      if (taken === undefined) {
+        for (const claim of claims) owners.set(claim, file);
         return [{ pod, source: { kind: "file" as const, path: files.path(file) } }];
       }
-      const problem = `manifest refused: pod ${name} is already defined by ${owner}`;
+      const problem = `manifest refused: pod ${taken} is already defined by ${owners.get(taken)}`;
       if (!watch.conflicts.has(file + problem)) log.error({ file: files.path(file) }, problem);
       conflicts.add(file + problem);
       return [];

@@ -13,6 +13,8 @@ const pod = (name: string) => ({
   spec: { containers: [{ name: "a", image: "busybox:1" }] },
 });
 
+const withUid = (name: string, uid: string) => ({ ...pod(name), metadata: { name, uid } });
+
 let ending = new AbortController();
 afterEach(() => ending.abort());
 
@@ -91,6 +93,16 @@ const refused: readonly (readonly [sentence: string, answer: Fetch, why: string]
     "a pod without containers",
     json({ ...pod("x"), spec: { containers: [] } }),
     "the answer:1: spec.containers: Required value",
+  ],
+  [
+    "a uid that is there twice",
+    json({ apiVersion: "v1", kind: "PodList", items: [withUid("x", "u-1"), pod("y"), withUid("z", "u-1")] }),
+    "the answer:1: items[2]: pod uid u-1 is already defined by items[0]",
+  ],
+  [
+    "the same pod twice",
+    json({ apiVersion: "v1", kind: "PodList", items: [withUid("x", "u-1"), withUid("x", "u-1")] }),
+    "the answer:1: items[1]: pod uid u-1 is already defined by items[0]",
   ],
 ];
 for (const [sentence, answer, why] of refused)

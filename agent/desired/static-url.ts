@@ -2,6 +2,7 @@ import { type Clock, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import { readPodListManifest } from "./manifest.ts";
+import { withoutSecrets } from "./place.ts";
 import { createTrouble, messageOf } from "./trouble.ts";
 
 /** As much of `fetch` as is needed. */
@@ -115,10 +116,4 @@ async function textOf({ ok, status, body }: Answer): Promise<string> {
   } catch (error) {
     throw new UrlError("NOT_TEXT", "the answer is not UTF-8 text", { cause: error });
   }
-}
-
-/** A URL as a log may have it: neither user, password nor query. */
-function withoutSecrets(url: string): string {
-  const { protocol, host, pathname } = new URL(url);
-  return `${protocol}//${host}${pathname}`;
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { podOf } from "./manifest.ts";
+import { podOf, withUid } from "./manifest.ts";
 import { isReady, linesWith, type Node, startNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
@@ -36,6 +36,11 @@ const bad: readonly BadManifest[] = [
     says: "default/good-berth is already defined by good.yaml",
     content: JSON.stringify(podOf("good")),
   },
+  {
+    title: "takes the uid of another",
+    says: "pod uid 600d is already defined by good.yaml",
+    content: JSON.stringify(withUid(podOf("thief"), "600d")),
+  },
   { title: "references a Secret", says: "secret", content: withSecret },
   { title: "has five megabytes", says: "larger than", content: fiveMegabytes },
   { title: "is a link to itself", says: "loop of symlinks", content: (path) => symlink(path, path) },
@@ -49,7 +54,7 @@ let node: Node;
 
 beforeAll(async () => {
   node = await startNode();
-  await node.put(podOf("good"));
+  await node.put(withUid(podOf("good"), "600d"));
   await node.running("good");
   for (const manifest of bad) {
     const path = join(node.paths.manifests, fileOf(manifest));

@@ -103,10 +103,37 @@ test("a field's value is taken as it is: its dollars are no references", () => {
   expect(entries(env, { pod: odd })).toContainEqual(["A", "$(B)"]);
 });
 
+const hostNetwork: Pod = { ...pod, spec: { ...pod.spec, hostNetwork: true } };
+
 test("on the host's network the pod's addresses are the host's", () => {
-  const shared: Pod = { ...pod, spec: { ...pod.spec, hostNetwork: true } };
   const env = [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIPs" } } }];
-  expect(entries(env, { pod: shared, podIPs: [] })).toEqual([["A", "192.0.2.1,2001:db8::1"]]);
+  expect(entries(env, { pod: hostNetwork, podIPs: [] })).toEqual([["A", "192.0.2.1,2001:db8::1"]]);
+});
+
+const addressless: readonly [fieldPath: string, whose: Pod][] = [
+  ["status.hostIP", pod],
+  ["status.hostIPs", pod],
+  ["status.podIP", hostNetwork],
+  ["status.podIPs", hostNetwork],
+];
+for (const [fieldPath, whose] of addressless)
+  test(`${fieldPath} is waited for while the node has no address${whose === pod ? "" : ", on the host's network"}`, () => {
+    const translate = () =>
+      entries([{ name: "A", valueFrom: { fieldRef: { fieldPath } } }], {
+        pod: whose,
+        facts: { ...nodeFacts, hostIPs: [] },
+      });
+    expect(translate).toThrow(
+      expect.objectContaining({
+        reason: "CreateContainerConfigError",
+        message: `${fieldPath}: this node has no address yet`,
+      }),
+    );
+  });
+
+test("a pod's own address needs none of the node", () => {
+  const env = [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }];
+  expect(entries(env, { facts: { ...nodeFacts, hostIPs: [] } })).toEqual([["A", "10.0.0.7"]]);
 });
 
 const amounts: readonly [sentence: string, resource: string, more: object, value: string][] = [

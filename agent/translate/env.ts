@@ -39,14 +39,20 @@ function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string
   throw configError(`environment variable ${name}: its source needs an API server`);
 }
 
-/** The fields that the downward API offers to the environment. */
+/**
+ * The fields that the downward API offers to the environment. A container that wants an address which the node does not have yet
+ * has to wait for it: it would keep an empty one for life.
+ */
 function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
   const keyed = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path);
   if (keyed !== null) {
     const [, which, key = ""] = keyed;
     return ownValue(which === "labels" ? pod.metadata.labels : pod.metadata.annotations, key) ?? "";
   }
-  const ips = pod.spec.hostNetwork === true ? facts.hostIPs : podIPs;
+  const isOnHost = pod.spec.hostNetwork === true;
+  const ips = isOnHost ? facts.hostIPs : podIPs;
+  if (facts.hostIPs.length === 0 && (isOnHost ? /^status\.(host|pod)IPs?$/ : /^status\.hostIPs?$/).test(path))
+    throw configError(`${path}: this node has no address yet`);
   const fields: Readonly<Record<string, string | undefined>> = {
     "metadata.name": pod.metadata.name,
     "metadata.namespace": pod.metadata.namespace,

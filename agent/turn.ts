@@ -14,6 +14,7 @@ import {
 import type { ObservedPod } from "./decide/observed.ts";
 import { type Decision, decideOrphan, decidePod } from "./decide/pod.ts";
 import type { Settings } from "./decide/settings.ts";
+import { unseenStatus } from "./decide/status.ts";
 import type { Rooms } from "./rooms.ts";
 import type { Starts } from "./starts.ts";
 
@@ -36,6 +37,9 @@ export interface PodInLoop {
   /** Aborts pulls, which outlive turns. */
   readonly pulls: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
   cancelTimer: (() => void) | undefined;
+  /** Whether a look has succeeded; and the time of the first look, as long as none has. */
+  isSeen: boolean;
+  blindSince: number | undefined;
   /** What was done with success since the last decision: to see through a runtime that only says so. */
   readonly justDone: Set<string>;
 }
@@ -49,6 +53,8 @@ export function enterLoop(uid: PodUid): PodInLoop {
     turn: new AbortController(),
     pulls: new Map(),
     cancelTimer: undefined,
+    isSeen: false,
+    blindSince: undefined,
     justDone: new Set(),
   };
 }
@@ -73,9 +79,11 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
     observed = await rooms.observe(pod.uid, wanted);
   } catch (error) {
     rooms.blind(pod.uid, error);
+    reportUnseen(hall, pod, wanted, error);
     lookAgain(hall, pod, clock.now() + BLIND_RETRY_MS);
     return false;
   }
+  pod.isSeen = true;
   // What is wanted may have changed while the node was read; decisions go by the latest word.
   const desired = rooms.desired(pod.uid);
   if (desired === "unknown") return false;
@@ -86,6 +94,20 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   if (decision.stage === "finished") return true;
   await carryOut(hall, look, decision);
   return false;
+}
+
+/**
+ * A pod that was reported keeps its last status while nobody can look; one that never was is shown as wanted. Not at once: in the
+ * first moments of an agent the runtime has only not answered yet, and a pod that runs would be shown as Pending.
+ */
+function reportUnseen({ clock, rooms }: Hallway, pod: PodInLoop, wanted: DesiredNow | undefined, error: unknown): void {
+  pod.blindSince ??= clock.now();
+  // Negative where the clock was set back.
+  const blindMs = clock.now() - pod.blindSince;
+  if (wanted === undefined || pod.isSeen || (blindMs >= 0 && blindMs < BLIND_RETRY_MS)) return;
+  const why = error instanceof Error ? error.message : String(error);
+  const stage = wanted.termination === undefined ? "syncing" : "terminating";
+  rooms.report(pod.uid, wanted, unseenStatus(wanted, why), stage);
 }
 
 function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }: Look): Omit<Decision, "status"> {

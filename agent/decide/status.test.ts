@@ -5,6 +5,7 @@ import type { DesiredNow } from "./desired.ts";
 import { emptyMemory, type PodMemory } from "./memory.ts";
 import { nothingObserved, type ObservedPod } from "./observed.ts";
 import { decidePod } from "./pod.ts";
+import { unseenStatus } from "./status.ts";
 
 const uid = "u" as PodUid;
 const at = (time: string) => Date.parse(`2026-01-01T${time}Z`);
@@ -261,4 +262,13 @@ test("the last word on a pod that ends stays, whatever is removed of it", () => 
   expect(first.status.phase).toBe("Running");
   expect(second.stage).toBe("finished");
   expect(second.status).toEqual(first.status);
+});
+
+test("of a pod that nobody could look at only that is said which needs no look", () => {
+  expect(unseenStatus(desired, "no answer")).toEqual({
+    phase: "Pending",
+    message: "what of the pod runs is not known yet: no answer",
+    startTime: "2026-01-01T10:00:00Z",
+    qosClass: "Burstable",
+  });
 });

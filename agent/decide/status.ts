@@ -2,6 +2,7 @@ import type { PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
+import type { DesiredNow } from "./desired.ts";
 import type { PodMemory } from "./memory.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -39,6 +40,19 @@ export function podStatus(scene: StatusScene): {
     qosClass: qosClassOf(pod),
   };
   return { status, conditions };
+}
+
+/**
+ * What can be said of a pod that nobody could look at yet: that it is wanted. As the kubelet does while its runtime is away, nothing
+ * is said of its containers: they may run since the days of an earlier agent. The kubelet leaves out `why`.
+ */
+export function unseenStatus({ pod, acceptedAt }: DesiredNow, why: string): PodStatus {
+  return {
+    phase: "Pending",
+    message: `what of the pod runs is not known yet: ${why}`,
+    startTime: formatTime(acceptedAt),
+    qosClass: qosClassOf(pod),
+  };
 }
 
 /**

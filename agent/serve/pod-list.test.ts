@@ -27,6 +27,13 @@ const rows: readonly [sentence: string, status: PodStatus, stage: Stage, reason:
   ["a pod that is well has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
   ["a pod of which nothing is known yet has none", { phase: "Pending" }, "syncing", "", ""],
   [
+    "a pod that nobody could look at yet says so",
+    { phase: "Pending", message: "the runtime is away" },
+    "syncing",
+    "",
+    "the runtime is away",
+  ],
+  [
     "what waits says why, whatever else ended",
     { phase: "Running", containerStatuses: [completed, waiting] },
     "syncing",

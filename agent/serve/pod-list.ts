@@ -52,7 +52,8 @@ export function summarize(report: {
 
 function whyOf(status: PodStatus, stage: Stage): { readonly reason: string; readonly message: string } {
   if (stage === "terminating" && status.phase !== "Failed") return { reason: "Terminating", message: "" };
-  if (status.reason !== undefined) return { reason: status.reason, message: status.message ?? "" };
+  if (status.reason !== undefined || status.message !== undefined)
+    return { reason: status.reason ?? "", message: status.message ?? "" };
   const states = (status.containerStatuses ?? []).map(({ state }) => state);
   const waiting = states.find((state) => state?.waiting !== undefined)?.waiting;
   const ended = states.find((state) => state?.terminated !== undefined)?.terminated;

@@ -74,6 +74,96 @@ scenario(
 );
 
 scenario(
+  "a pod is shown before the runtime has ever answered",
+  {
+    before: (stage) => stage.runtime.goDown(),
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("10s");
+      stage.runtime.comeBack();
+      await stage.advance("1s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s the container runtime is away; pods keep running, and it is waited for
+      2s report web Pending: no containers
+      10s following the container runtime
+      10s report web Pending: a waiting ContainerCreating
+      10s web: prepare volumes
+      10s web: run sandbox (attempt 0): the pod has none
+      10s web: create container a (attempt 0): it has not run yet
+      10s web: start container a (attempt 0)
+      10s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "of a pod that ran before the agent was restarted nothing is claimed while the runtime is away",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.stop();
+      stage.runtime.goDown();
+      await stage.start();
+      await stage.advance("10s");
+      stage.runtime.comeBack();
+      await stage.advance("1s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      0s the container runtime is away; pods keep running, and it is waited for
+      2s report web Pending: no containers
+      10s following the container runtime
+      10s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "a pod that was seen keeps its last status while the runtime is away",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      stage.runtime.goDown();
+      await stage.offer(makePod("web"), makePod("other"));
+      await stage.advance("10s");
+      stage.runtime.comeBack();
+      await stage.advance("1s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      0s the container runtime is away; pods keep running, and it is waited for
+      2s report other Pending: no containers
+      10s the container runtime is back
+      10s report other Pending: a waiting ContainerCreating
+      10s other: prepare volumes
+      10s other: run sandbox (attempt 0): the pod has none
+      10s other: create container a (attempt 0): it has not run yet
+      10s other: start container a (attempt 0)
+      10s report other Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
   "an exit whose event is lost is found by the audit",
   {
     async run(stage) {

@@ -164,7 +164,7 @@ test("a manifest may be a link, as volumes of ConfigMaps make them", async () =>
 
 test("a folder that is not there is empty; it may come, go, and come again", async () => {
   const path = join(folder, "manifests");
-  follow(path, { checkEveryMs: 20 });
+  follow(path);
   await show("");
   for (const image of ["busybox:1", "busybox:2"]) {
     await mkdir(path);
@@ -173,6 +173,77 @@ test("a folder that is not there is empty; it may come, go, and come again", asy
     await rm(path, { recursive: true });
     await show("");
   }
+});
+
+test("what is at the path may be a file or a folder, from one moment to the next", async () => {
+  const path = join(folder, "pods");
+  follow(path);
+  await show("");
+  await put("pods", manifest("web"));
+  await show("web-node busybox:1");
+  await writeFile(path, manifest("web", "busybox:2"));
+  await show("web-node busybox:2");
+  await rm(path);
+  await mkdir(path);
+  await writeFile(join(path, "a.yaml"), manifest("a"));
+  await show("a-node busybox:1");
+  await rename(path, join(folder, "away"));
+  await put("pods", manifest("web", "busybox:3"));
+  await show("web-node busybox:3");
+  expect(refusals()).toEqual([]);
+});
+
+test("the folders above the path may come later too, and go", async () => {
+  const above = join(folder, "etc/kubernetes");
+  follow(join(above, "manifests"));
+  await show("");
+  for (const image of ["busybox:1", "busybox:2"]) {
+    await mkdir(join(folder, "etc"));
+    await mkdir(above);
+    await mkdir(join(above, "manifests"));
+    await writeFile(join(above, "manifests/web.yaml"), manifest("web", image));
+    await show(`web-node ${image}`);
+    await rm(join(folder, "etc"), { recursive: true });
+    await show("");
+  }
+});
+
+test("the path may be a link to a folder, which may lead elsewhere one day", async () => {
+  for (const name of ["one", "two"]) {
+    await mkdir(join(folder, name));
+    await writeFile(join(folder, name, "web.yaml"), manifest(name));
+  }
+  const path = join(folder, "manifests");
+  await symlink("one", path);
+  follow(path);
+  await show("one-node busybox:1");
+  await writeFile(join(folder, "one/web.yaml"), manifest("one", "busybox:2"));
+  await show("one-node busybox:2");
+  await symlink("two", join(folder, "link"));
+  await rename(join(folder, "link"), path);
+  await show("two-node busybox:1");
+  await writeFile(join(folder, "two/web.yaml"), manifest("two", "busybox:2"));
+  await show("two-node busybox:2");
+  await rm(join(folder, "two"), { recursive: true });
+  await show("");
+  await rm(path);
+  await symlink("one", path);
+  await show("one-node busybox:2");
+  expect(refusals()).toEqual([]);
+});
+
+test("one manifest may be a link into a volume, which is changed behind it", async () => {
+  for (const image of ["busybox:1", "busybox:2"]) {
+    await mkdir(join(folder, image));
+    await writeFile(join(folder, image, "web.yaml"), manifest("web", image));
+  }
+  await symlink("busybox:1", join(folder, "..data"));
+  await symlink("..data/web.yaml", join(folder, "web.yaml"));
+  follow(join(folder, "web.yaml"));
+  await show("web-node busybox:1");
+  await symlink("busybox:2", join(folder, "..next"));
+  await rename(join(folder, "..next"), join(folder, "..data"));
+  await show("web-node busybox:2");
 });
 
 test("the path may be one manifest: its neighbours do not count", async () => {

@@ -165,3 +165,34 @@ test("of two files for one uid the first has it, and the second gets it when the
   await clock.advance(1000);
   expect(offers.at(-1)).toBe("default/db-node busybox:1, default/other-node busybox:1");
 });
+
+/** Tells one event every two milliseconds and forgets the others, as Bun does. */
+const withDeafness =
+  (now: () => number) =>
+  (files: Files): Files => {
+    let toldAt = Number.NEGATIVE_INFINITY;
+    return {
+      ...files,
+      watch: (path, changed, gone, signal) => {
+        const tell = (name: string | undefined) => {
+          if (now() - toldAt < 2) return;
+          toldAt = now();
+          changed(name);
+        };
+        files.watch(path, tell, gone, signal);
+      },
+    };
+  };
+
+test("of a file that changes twice in a moment the second version is not left to the audit", async () => {
+  const now = () => scene.clock.now();
+  const scene = await follow({ "web.yaml": manifest("web") }, (files) => withDeafness(now)(files));
+  const { clock, folder, offers, start } = scene;
+  await start();
+  await clock.advance(100);
+  await folder.write("web.yaml", manifest("web", "busybox:2"), 0o644);
+  await rest();
+  await folder.write("web.yaml", manifest("web", "busybox:3"), 0o644);
+  await clock.advance(100);
+  expect(offers).toEqual([1, 2, 3].map((n) => `default/web-node busybox:${n}`));
+});

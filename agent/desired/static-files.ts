@@ -1,10 +1,11 @@
 import { basename, dirname } from "node:path/posix";
 import type { Clock } from "../../host/clock.ts";
-import { type FileEntry, type FileStat, type Files, FilesError } from "../../host/files.ts";
+import { type FileStat, type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
+import { createPathWatch } from "./path-watch.ts";
 import type { DesiredPods } from "./pods.ts";
 import { unsettledUntil } from "./settle.ts";
 import { createTrouble, messageOf } from "./trouble.ts";
@@ -29,10 +30,9 @@ interface KnownFile {
 }
 
 interface Watch extends StaticPathSettings {
-  /** Rooted at the folder of manifests. */
+  /** Rooted at `/`. */
   readonly files: Files;
-  /** The one manifest that counts, where `path` is no folder. */
-  readonly only: string | undefined;
+  /** By path. */
   readonly known: Map<string, KnownFile>;
   /** Who was refused by the last look because another file has the pod's name or uid. */
   conflicts: ReadonlySet<string>;
@@ -42,38 +42,25 @@ interface Watch extends StaticPathSettings {
 
 const LARGEST_MANIFEST_BYTES = 1 << 20;
 const AGAIN_MS = 1000;
+/*
+ * Of events of one kind and name that come within two milliseconds Bun tells the first alone. What changed twice in a moment
+ * may so be looked at between the two; a second look a moment after each ring sees the end of it.
+ */
+const ECHO_MS = 5;
 
 /**
- * Follows a folder of manifests: by inotify at once, and by an audit of the folder's files every `fileCheckFrequency`. A
- * manifest that cannot be used is refused with its reason, said once, and the last good version of its pod stays wanted.
- * Resolves when the signal aborts and never rejects.
+ * Follows a folder of manifests, or one manifest, whichever is at the path at the time; nothing there is no pod. By inotify at
+ * once, and by an audit of the files every `fileCheckFrequency`. A manifest that cannot be used is refused with its reason,
+ * said once, and the last good version of its pod stays wanted. Resolves when the signal aborts and never rejects.
  */
 export async function followStaticPath(settings: StaticPathSettings, signal: AbortSignal): Promise<void> {
   const { clock, log, checkEveryMs } = settings;
-  const watch = await openWatch(settings);
-  const { files } = watch;
+  const watch = createWatch(settings);
+  const { files, path } = watch;
   const alarm = createAlarm(clock, signal);
-  const reading = createTrouble(log, { folder: files.root }, "the folder of manifests is read again");
-  const offering = createTrouble(log, { folder: files.root }, "the pods of the manifests are taken again");
-  let watching: AbortController | undefined;
-
-  /** The folder may come and go; while it is away the audit looks for it. */
-  function arm(): void {
-    if (watching !== undefined) return;
-    const own = new AbortController();
-    try {
-      files.watch(".", alarm.ring, () => release(own), AbortSignal.any([own.signal, signal]));
-      watching = own;
-    } catch (error) {
-      log.debug({ err: error }, "the folder of manifests cannot be watched yet");
-    }
-  }
-
-  function release(own: AbortController): void {
-    own.abort();
-    watching = undefined;
-    alarm.ring();
-  }
+  const arm = createPathWatch({ files, path, ring: alarm.ring }, signal);
+  const reading = createTrouble(log, { folder: path }, "the folder of manifests is read again");
+  const offering = createTrouble(log, { folder: path }, "the pods of the manifests are taken again");
 
   /** Returns when to look again before the next audit. */
   async function look(): Promise<number> {
@@ -95,34 +82,39 @@ export async function followStaticPath(settings: StaticPathSettings, signal: Abo
     }
   }
 
+  let echoAt = Number.POSITIVE_INFINITY;
   while (!signal.aborted) {
-    arm();
+    await arm().catch((error: unknown) => {
+      // The audit goes on without events, and arms again.
+      log.debug({ err: error }, "the manifests cannot be watched yet");
+    });
     const again = await look();
-    await alarm.wait(Math.min(again, clock.now() + checkEveryMs));
+    const hasRung = await alarm.wait(Math.min(again, echoAt, clock.now() + checkEveryMs));
+    echoAt = hasRung ? clock.now() + ECHO_MS : Number.POSITIVE_INFINITY;
   }
 }
 
-async function openWatch(settings: StaticPathSettings): Promise<Watch> {
-  const { path, filesAt, desired } = settings;
-  // What cannot even be looked at is told by the first look into it.
-  const found = await filesAt("/")
-    .stat(path)
-    .catch(() => undefined);
-  const isFile = found !== undefined && found.kind !== "directory";
-  const files = filesAt(isFile ? dirname(path) : path);
-  const only = isFile ? basename(path) : undefined;
-  return { ...settings, files, only, known: lastGoodOf(desired, files), conflicts: new Set(), offered: undefined };
+function createWatch(settings: StaticPathSettings): Watch {
+  const files = settings.filesAt("/");
+  // A slash at the end would make a folder of it.
+  const path = files.path(settings.path).replace(/(?<=.)\/$/, "");
+  return {
+    ...settings,
+    path,
+    files,
+    known: lastGoodOf(settings.desired, path),
+    conflicts: new Set(),
+    offered: undefined,
+  };
 }
 
 /** What the last agent had taken from each file: it counts where a manifest is broken now. */
-function lastGoodOf(desired: StaticPathSettings["desired"], files: Files): Map<string, KnownFile> {
-  const mine = desired.all().filter(({ source, termination }) => source.kind === "file" && termination === undefined);
+function lastGoodOf(desired: StaticPathSettings["desired"], path: string): Map<string, KnownFile> {
   return new Map(
-    mine.flatMap(({ pod, source }) => {
-      const name = source.kind === "file" ? basename(source.path) : "";
-      return files.path(name) === (source.kind === "file" && source.path)
-        ? [[name, { stat: undefined, pod, problem: undefined }] as const]
-        : [];
+    desired.all().flatMap(({ pod, source, termination }) => {
+      if (source.kind !== "file" || termination !== undefined) return [];
+      const isHere = source.path === path || dirname(source.path) === path;
+      return isHere ? [[source.path, { stat: undefined, pod, problem: undefined }] as const] : [];
     }),
   );
 }
@@ -138,7 +130,8 @@ function createAlarm(clock: Clock, signal: AbortSignal) {
   signal.addEventListener("abort", ring, { once: true });
   return {
     ring,
-    async wait(at: number): Promise<void> {
+    /** True when it was a ring. */
+    async wait(at: number): Promise<boolean> {
       if (!hasRung)
         await new Promise<void>((resolve) => {
           const cancel = clock.wakeAt(at, resolve);
@@ -147,22 +140,38 @@ function createAlarm(clock: Clock, signal: AbortSignal) {
             resolve();
           };
         });
+      const wasRung = hasRung;
       hasRung = false;
       rouse = undefined;
+      return wasRung;
     },
   };
 }
 
 /** Reads what has changed. Returns when to look again because a file is still being written; infinity when none is. */
 async function read(watch: Watch): Promise<number> {
-  const { files, known, only } = watch;
-  const entries = ((await files.list(".")) ?? []).filter(({ name }) =>
-    only === undefined ? !name.startsWith(".") : name === only,
-  );
-  const present = new Set(entries.map(({ name }) => name));
-  for (const name of known.keys()) if (!present.has(name)) known.delete(name);
+  const { known } = watch;
+  const entries = await manifestsOf(watch);
+  const present = new Set(entries.map(({ path }) => path));
+  for (const path of known.keys()) if (!present.has(path)) known.delete(path);
   const looks = await Promise.all(entries.map((entry) => readEntry(watch, entry)));
   return Math.min(...looks.filter((until) => until !== undefined));
+}
+
+interface ManifestEntry {
+  readonly path: string;
+  readonly isLink: boolean;
+}
+
+/** Where manifests are now. What the path is may change at any time. */
+async function manifestsOf({ files, path }: Watch): Promise<readonly ManifestEntry[]> {
+  const found = await files.stat(path);
+  if (found === undefined) return [];
+  if (found.kind !== "directory") return [{ path, isLink: false }];
+  const entries = (await files.list(path)) ?? [];
+  return entries
+    .filter(({ name }) => !name.startsWith("."))
+    .map(({ name, kind }) => ({ path: files.path(path, name), isLink: kind === "symlink" }));
 }
 
 /** Offers the whole if it is not what was offered last. */
@@ -172,41 +181,40 @@ async function offer(watch: Watch): Promise<void> {
   watch.offered = pods;
 }
 
-async function readEntry(watch: Watch, { name, kind }: FileEntry): Promise<number | undefined> {
+async function readEntry(watch: Watch, { path, isLink }: ManifestEntry): Promise<number | undefined> {
   const { files, known, clock, nodeName } = watch;
-  const path = files.path(name);
   let stat: FileStat | undefined;
   try {
-    stat = await files.stat(name);
+    stat = await files.stat(path);
     if (stat === undefined) throw new FilesError("ENOENT", path, `${path} is a link that leads nowhere`);
     // Folders are none of our business: manifests are not looked for in them.
-    if (stat.kind === "directory" || isSame(known.get(name)?.stat, stat)) return undefined;
+    if (stat.kind === "directory" || isSame(known.get(path)?.stat, stat)) return undefined;
     const until = unsettledUntil(stat, clock.now());
     if (until !== undefined) return until;
-    const text = await files.read(name, LARGEST_MANIFEST_BYTES);
+    const text = await files.read(path, LARGEST_MANIFEST_BYTES);
     // Loaded with the first manifest: an agent without one has no need of what judges them in its memory.
     const { readPodManifest } = await import("./manifest.ts");
-    keep(watch, name, stat, await readPodManifest(text, { path, nodeName }));
+    keep(watch, path, stat, await readPodManifest(text, { path, nodeName }));
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
     // It was removed since the folder was listed: that is no mistake of anybody's.
-    if (error.code === "ENOENT" && kind !== "symlink") known.delete(name);
-    else keep(watch, name, stat, { problem: error.message });
+    if (error.code === "ENOENT" && !isLink) known.delete(path);
+    else keep(watch, path, stat, { problem: error.message });
   }
   return undefined;
 }
 
 function keep(
-  { known, log, files }: Watch,
-  name: string,
+  { known, log }: Watch,
+  path: string,
   stat: FileStat | undefined,
   read: { pod?: Pod; problem?: string },
 ): void {
-  const before = known.get(name);
-  known.set(name, { stat, pod: read.pod ?? before?.pod, problem: read.problem });
+  const before = known.get(path);
+  known.set(path, { stat, pod: read.pod ?? before?.pod, problem: read.problem });
   if (read.problem === undefined || read.problem === before?.problem) return;
   const rest = before?.pod === undefined ? "" : `; ${fullNameOf(before.pod)} stays as it was`;
-  log.error({ file: files.path(name) }, `manifest refused: ${read.problem}${rest}`);
+  log.error({ file: path }, `manifest refused: ${read.problem}${rest}`);
 }
 
 function isSameOffer(a: readonly OfferedPod[], b: readonly OfferedPod[] | undefined): boolean {
@@ -219,7 +227,7 @@ function isSame(a: FileStat | undefined, b: FileStat): boolean {
 
 /** Every pod once: of two files that claim one name or one uid, the first in order has it. */
 function podsOf(watch: Watch): readonly OfferedPod[] {
-  const { files, known, log } = watch;
+  const { known, log } = watch;
   const owners = new Map<string, string>();
   const conflicts = new Set<string>();
   const pods = [...known]
@@ -230,10 +238,10 @@ function podsOf(watch: Watch): readonly OfferedPod[] {
       const taken = claims.find((claim) => owners.has(claim));
       if (taken === undefined) {
         for (const claim of claims) owners.set(claim, file);
-        return [{ pod, source: { kind: "file" as const, path: files.path(file) } }];
+        return [{ pod, source: { kind: "file" as const, path: file } }];
       }
-      const problem = `manifest refused: pod ${taken} is already defined by ${owners.get(taken)}`;
-      if (!watch.conflicts.has(file + problem)) log.error({ file: files.path(file) }, problem);
+      const problem = `manifest refused: pod ${taken} is already defined by ${basename(owners.get(taken) ?? "")}`;
+      if (!watch.conflicts.has(file + problem)) log.error({ file }, problem);
       conflicts.add(file + problem);
       return [];
     });

@@ -16,8 +16,9 @@ import {
   RunPodSandboxResponse,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
+import { DeleteContainerRequest } from "../proto/cri/gen/containerd-containers.ts";
 import { DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
-import type { ContainerId, PodUid } from "../proto/ids.ts";
+import type { ContainerId, PodUid, SandboxId } from "../proto/ids.ts";
 import { startCriServer, type UnaryAnswer } from "../test/fakes/cri-server.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { type CriRuntime, createRuntime } from "./client.ts";
@@ -165,6 +166,57 @@ describe("a container that cannot be removed because a start that was cut short 
       const { removeContainer } = await connect({ [runtimePath("RemoveContainer")]: refused, ...unary });
       const failure = await failureOf(removeContainer("c" as ContainerId));
       expect(failure).toMatchObject({ code: "FAILED_PRECONDITION", verb: "RemoveContainer" });
+      for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+    }
+  });
+});
+
+describe("a sandbox whose run was cut short", () => {
+  /** containerd as it is then: CRI removes the sandbox without a word of the task and the container behind it. */
+  async function connectToContainerd(left: readonly ("task" | "container")[]) {
+    const there = new Set<string>(["sandbox", ...left]);
+    const answers =
+      (what: string, request: Buffer): UnaryAnswer =>
+      (call, answer) => {
+        const isRight = call.request.equals(request) && String(call.metadata.get("containerd-namespace")) === "k8s.io";
+        if (isRight && there.delete(what)) answer(null, Buffer.alloc(0));
+        else answer({ code: grpcStatus.NOT_FOUND, details: "gone" });
+      };
+    const { removePodSandbox } = await connect({
+      [runtimePath("RemovePodSandbox")](_, answer) {
+        there.delete("sandbox");
+        answer(null, Buffer.alloc(0));
+      },
+      "/containerd.services.tasks.v1.Tasks/Delete": answers("task", bytesOf(DeleteTaskRequest, { containerId: "s" })),
+      "/containerd.services.containers.v1.Containers/Delete": answers(
+        "container",
+        bytesOf(DeleteContainerRequest, { id: "s" }),
+      ),
+    });
+    return { remove: () => removePodSandbox("s" as SandboxId), there };
+  }
+
+  for (const left of [["task", "container"], ["task"], []] as const)
+    test(`is removed with ${left.join(" and ") || "nothing more, when nothing more is left"}`, async () => {
+      const { remove, there } = await connectToContainerd(left);
+      await remove();
+      expect([...there]).toEqual([]);
+    });
+
+  test("keeps its task while it runs, and where there is no such service; it is removed all the same", async () => {
+    const refused: UnaryAnswer = (_, answer) => answer({ code: grpcStatus.FAILED_PRECONDITION, details: "it runs" });
+    for (const unary of [{}, { "/containerd.services.tasks.v1.Tasks/Delete": refused }]) {
+      let removed = 0;
+      const { removePodSandbox, metrics } = await connect({
+        [runtimePath("RemovePodSandbox")](_, answer) {
+          removed++;
+          answer(null, Buffer.alloc(0));
+        },
+        ...unary,
+      });
+      await removePodSandbox("s" as SandboxId);
+      expect(removed).toBe(1);
+      expect(metrics()["Delete"]?.count).toBe(1);
       for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
     }
   });

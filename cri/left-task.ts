@@ -1,11 +1,19 @@
+import { DeleteContainerRequest, DeleteContainerResponse } from "../proto/cri/gen/containerd-containers.ts";
 import { DeleteResponse, DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
 import type { CallLimits, Connection } from "./connection.ts";
-import { CriError } from "./error.ts";
+import { absentIsFine, CriError } from "./error.ts";
 import { verbOf } from "./verb.ts";
+
+const metadata = { "containerd-namespace": "k8s.io" };
 
 const deleteTask = {
   ...verbOf("containerd.services.tasks.v1.Tasks", "Delete", DeleteTaskRequest, DeleteResponse),
-  metadata: { "containerd-namespace": "k8s.io" },
+  metadata,
+};
+
+const deleteContainer = {
+  ...verbOf("containerd.services.containers.v1.Containers", "Delete", DeleteContainerRequest, DeleteContainerResponse),
+  metadata,
 };
 
 /**
@@ -31,4 +39,26 @@ export async function removeWithLeftTask(
     throw refusal;
   }
   await remove();
+}
+
+/**
+ * Removes a sandbox by `remove`, and what a RunPodSandbox that was cut short may have left of it. Rejects as `remove` does.
+ *
+ * There containerd 2.1 refuses nothing: CRI shows the sandbox as not ready, removes it, and says nothing of the task, its shim
+ * and its container, which then stay for good. So the task goes first, while the sandbox is still listed: whoever is cut
+ * short in between finds it and does it again. Of a sandbox that ran there is none any more, and that is one quick answer.
+ */
+export async function removeSandboxWithLeftTask(
+  { call }: Pick<Connection, "call">,
+  sandboxId: string,
+  limits: CallLimits,
+  remove: () => Promise<unknown>,
+): Promise<void> {
+  const hadTask = await call(deleteTask, { containerId: sandboxId }, limits).then(
+    () => true,
+    // Nothing was left, it runs, or the runtime is another; should it be away, the removal says so.
+    () => false,
+  );
+  await remove();
+  if (hadTask) await call(deleteContainer, { id: sandboxId }, limits).catch(absentIsFine);
 }

@@ -14,6 +14,7 @@ import { podUidLabel } from "../proto/cri/labels.ts";
 import type { SandboxId } from "../proto/ids.ts";
 import type { Connection } from "./connection.ts";
 import { absentIsFine, CriError } from "./error.ts";
+import { removeSandboxWithLeftTask } from "./left-task.ts";
 import type { Runtime } from "./runtime.ts";
 import { runtimeVerb } from "./verb.ts";
 
@@ -44,7 +45,9 @@ export function createSandboxes({ call }: Connection, requestTimeoutMs: number):
       await call(verbs.stop, { podSandboxId }, { deadlineMs: requestTimeoutMs, ...options }).catch(absentIsFine);
     },
     async removePodSandbox(podSandboxId, options) {
-      await call(verbs.remove, { podSandboxId }, { deadlineMs: requestTimeoutMs, ...options }).catch(absentIsFine);
+      const limits = { deadlineMs: requestTimeoutMs, ...options };
+      const remove = () => call(verbs.remove, { podSandboxId }, limits).catch(absentIsFine);
+      await removeSandboxWithLeftTask({ call }, podSandboxId, limits, remove);
     },
     async podSandboxStatus(podSandboxId, options) {
       const request = { podSandboxId, verbose: false };

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Enum, type Field, MapField, Namespace, parse, Type } from "protobufjs";
 import * as api from "./gen/api.ts";
+import * as containerdContainers from "./gen/containerd-containers.ts";
 import * as containerdEvents from "./gen/containerd-events.ts";
 import * as containerdTasks from "./gen/containerd-tasks.ts";
 
@@ -22,9 +23,11 @@ async function readProto(name: string): Promise<readonly Type[]> {
   return namespace instanceof Namespace ? namespace.nestedArray.filter((object) => object instanceof Type) : [];
 }
 
-const protos = ["api.proto", "containerd-events.proto", "containerd-tasks.proto"];
+const protos = ["api.proto", "containerd-containers.proto", "containerd-events.proto", "containerd-tasks.proto"];
 const messages = (await Promise.all(protos.map(readProto))).flat();
-const codecs = { ...api, ...containerdEvents, ...containerdTasks } as unknown as Readonly<Record<string, Codec>>;
+const codecs = { ...api, ...containerdContainers, ...containerdEvents, ...containerdTasks } as unknown as Readonly<
+  Record<string, Codec>
+>;
 const ours = ({ name }: Type): Codec => {
   const found = codecs[name];
   if (found === undefined) throw new Error(`no codec for ${name}`);

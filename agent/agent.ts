@@ -58,6 +58,8 @@ export interface Agent {
   readonly stories: PodStories;
   /** Takes up what was left, then follows the sources and the runtime until the signal aborts. Resolves when the loop has ended. */
   run(signal: AbortSignal): Promise<void>;
+  /** Every pod is looked at anew: something that all of them show has changed. */
+  wakeAll(): void;
   /** Resolves when nothing is under way. */
   settled(): Promise<void>;
 }
@@ -125,21 +127,18 @@ export function createAgent(parts: AgentParts): Agent {
     },
   });
 
-  return {
-    desired,
-    stories,
-    settled: loop.settled,
-    async run(signal) {
-      await desired.restore();
-      rest.stir();
-      await Promise.all([
-        followRuntime({ runtime, pods: { ...observed, audit, lose }, images, clock, log, complete: wakeAll }, signal),
-        ...parts.sources.map(({ follow }) => follow(desired, signal)),
-      ]);
-      rest.end();
-      await loop.stop();
-    },
-  };
+  async function run(signal: AbortSignal): Promise<void> {
+    await desired.restore();
+    rest.stir();
+    await Promise.all([
+      followRuntime({ runtime, pods: { ...observed, audit, lose }, images, clock, log, complete: wakeAll }, signal),
+      ...parts.sources.map(({ follow }) => follow(desired, signal)),
+    ]);
+    rest.end();
+    await loop.stop();
+  }
+
+  return { desired, stories, run, wakeAll, settled: loop.settled };
 }
 
 /** Each look at a pod brings its links up to date, so whoever died before one was made, the next look makes it. */

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
-import { chooseHostIPs } from "./host-ips.ts";
+import type { Net } from "../host/net.ts";
+import { FakeClock } from "../test/fakes/clock.ts";
+import { chooseHostIPs, followHostIPs } from "./host-ips.ts";
 
 const own = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
 const rows: readonly (readonly [
@@ -8,7 +10,8 @@ const rows: readonly (readonly [
   own: readonly string[],
   chosen: string[],
 ])[] = [
-  ["a node that is told nothing has its first address", [], own, ["192.0.2.1"]],
+  ["a node that is told nothing has its first address, and of both families only that one", [], own, ["192.0.2.1"]],
+  ["a node that has IPv6 alone has its first of that", [], ["2001:db8::1", "2001:db8::2"], ["2001:db8::1"]],
   ["what it is told counts, whatever it has", ["198.51.100.7"], own, ["198.51.100.7"]],
   ["one of each family too", ["198.51.100.7", "2001:db8::7"], own, ["198.51.100.7", "2001:db8::7"]],
   ["0.0.0.0 prefers IPv4", ["0.0.0.0"], ["2001:db8::1", "192.0.2.1"], ["192.0.2.1"]],
@@ -18,5 +21,79 @@ const rows: readonly (readonly [
 ];
 for (const [sentence, told, has, chosen] of rows)
   test(sentence, () => {
-    expect(chooseHostIPs(told, has)).toEqual(chosen);
+    expect(chooseHostIPs(told, "node", has)).toEqual(chosen);
   });
+
+test("a node that is named by an address has that one, unless it is told another", () => {
+  expect(chooseHostIPs([], "198.51.100.9", own)).toEqual(["198.51.100.9"]);
+  expect(chooseHostIPs(["198.51.100.7"], "198.51.100.9", own)).toEqual(["198.51.100.7"]);
+});
+
+/** Host addresses on a network that the test changes; `told` says how often an arrival was told. */
+function start(...addresses: readonly string[]) {
+  const clock = new FakeClock();
+  const watchers = new Set<() => void>();
+  const network = { addresses, reads: 0, watchers, told: 0, change: () => [...watchers].map((changed) => changed()) };
+  const net: Net = {
+    addresses() {
+      network.reads++;
+      return network.addresses;
+    },
+    watch(changed, signal) {
+      watchers.add(changed);
+      signal.addEventListener("abort", () => watchers.delete(changed));
+    },
+  };
+  const ending = new AbortController();
+  const arrived = () => void network.told++;
+  const hostIPs = followHostIPs({ told: [], nodeName: "node", net, clock, arrived }, ending.signal);
+  return { network, clock, ending, hostIPs };
+}
+
+test("an address that is there is read again a minute later, when somebody asks, and nobody watches", async () => {
+  const { network, clock, hostIPs } = start("192.0.2.1");
+  await clock.advance(60_000);
+  network.addresses = ["192.0.2.2"];
+  expect(hostIPs()).toEqual(["192.0.2.1"]);
+  await clock.advance(3_600_000);
+  expect(network.reads).toBe(1);
+  expect(hostIPs()).toEqual(["192.0.2.2"]);
+  expect([network.reads, network.watchers.size, network.told]).toEqual([2, 0, 0]);
+});
+
+test("an address that has gone stays until there is another one", async () => {
+  const { network, clock, hostIPs } = start("192.0.2.1");
+  network.addresses = [];
+  await clock.advance(60_001);
+  expect(hostIPs()).toEqual(["192.0.2.1"]);
+  network.addresses = ["192.0.2.2"];
+  await clock.advance(60_001);
+  expect(hostIPs()).toEqual(["192.0.2.2"]);
+});
+
+test("an address that arrives is told once, and then nobody watches any longer", () => {
+  const { network, hostIPs } = start();
+  expect(hostIPs()).toEqual([]);
+  network.change();
+  expect(network.told).toBe(0);
+  network.addresses = ["192.0.2.1"];
+  network.change();
+  expect(hostIPs()).toEqual(["192.0.2.1"]);
+  expect([network.told, network.watchers.size]).toEqual([1, 0]);
+});
+
+test("whoever asks before the kernel has told sees it too, and the others are told", () => {
+  const { network, hostIPs } = start();
+  hostIPs();
+  network.addresses = ["192.0.2.1"];
+  expect(hostIPs()).toEqual(["192.0.2.1"]);
+  expect([network.told, network.watchers.size]).toEqual([1, 0]);
+});
+
+test("however often somebody asks, one watch waits for the address, until the agent ends", () => {
+  const { network, ending, hostIPs } = start();
+  for (let i = 0; i < 3; i++) hostIPs();
+  expect(network.watchers.size).toBe(1);
+  ending.abort();
+  expect(network.watchers.size).toBe(0);
+});

@@ -13,7 +13,7 @@ import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
 import type { OfferedPod } from "./decide/merge.ts";
 import { followStaticPath } from "./desired/static-files.ts";
-import { chooseHostIPs } from "./host-ips.ts";
+import { followHostIPs } from "./host-ips.ts";
 import { localSocket } from "./local-socket.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
@@ -22,7 +22,6 @@ import { parseResolvConf } from "./translate/dns.ts";
 import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
 
 const STOP_WITHIN_MS = 5_000;
-const HOST_IPS_LAST_MS = 60_000;
 
 /**
  * Runs the agent until the signal aborts; its pods go on without it. Throws `StartError` when it cannot begin: another agent
@@ -42,7 +41,8 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
     log,
     random: Math.random,
   });
-  const hostIPs = hostIPsOf(config, clock);
+  const { nodeIPs: told, nodeName } = config;
+  const hostIPs = followHostIPs({ told, nodeName, net: createNet(), clock, arrived: () => agent.wakeAll() }, signal);
   const agent = createAgent({
     runtime,
     clock,
@@ -134,11 +134,6 @@ async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Fi
   );
 }
 
-function hostIPsOf({ nodeIPs }: Config, clock: Clock): () => readonly string[] {
-  const net = createNet();
-  return lastingFor(clock, HOST_IPS_LAST_MS, () => chooseHostIPs(nodeIPs, net.addresses()));
-}
-
 function factsOf(config: Config, proc: Proc, hostIPs: () => readonly string[]): () => NodeFacts {
   const memoryCapacityBytes = proc.memoryTotalBytes();
   const cpuCount = proc.cpuCount();
@@ -199,19 +194,6 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
       },
     });
   return sources;
-}
-
-/** A value that is read again when somebody asks and it is older than that. */
-function lastingFor<T>(clock: Clock, ms: number, read: () => T): () => T {
-  let value = read();
-  let readAt = clock.now();
-  return () => {
-    if (Math.abs(clock.now() - readAt) > ms) {
-      value = read();
-      readAt = clock.now();
-    }
-    return value;
-  };
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

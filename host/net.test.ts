@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { join } from "node:path";
 import { addressesOf, createNet, type DefaultInterfaces, defaultInterfaces } from "./net.ts";
 
 const v4 = (address: string) => ({ address, family: "IPv4", internal: false });
@@ -104,4 +105,64 @@ test("this machine's addresses are none of loopback's", () => {
 
 test("a kernel that shows no routes of either family is one without default routes", () => {
   expect(() => createNet("/nowhere").addresses()).not.toThrow();
+});
+
+/** In a network of its own, where nothing has an address until `act` is done; it prints what it finds. */
+async function inNetworkOfItsOwn(act: string) {
+  const program = `
+    import { readdirSync, readlinkSync } from "node:fs";
+    import { createNet } from ${JSON.stringify(join(import.meta.dirname, "net.ts"))};
+    const sockets = () => readdirSync("/proc/self/fd").filter((fd) => {
+      try { return readlinkSync("/proc/self/fd/" + fd).startsWith("socket:"); } catch { return false; }
+    }).length;
+    const ip = (...args) => Bun.spawnSync(["ip", ...args]).exitCode;
+    const net = createNet();
+    const ending = new AbortController();
+    const before = sockets();
+    ${act}
+  `;
+  const child = Bun.spawn(["unshare", "--net", process.execPath, "-e", program], { stdout: "pipe" });
+  const [said] = await Promise.all([child.stdout.text(), child.exited]);
+  return said.trim().split("\n");
+}
+
+test("an address that comes into use is told of, until nobody wants to know", async () => {
+  const said = await inNetworkOfItsOwn(`
+    console.log(net.addresses().length);
+    await new Promise((resolve) => { net.watch(resolve, ending.signal); ip("link", "set", "lo", "up"); });
+    net.watch(() => {
+      if (net.addresses().length === 0) return;
+      console.log(net.addresses().join());
+      ending.abort();
+    }, ending.signal);
+    ip("link", "add", "one", "type", "veth", "peer", "name", "two");
+    ip("address", "add", "192.0.2.7/24", "dev", "one");
+    // An address counts when its link is up, as with a cable that is plugged in last.
+    ip("link", "set", "one", "up");
+    ip("link", "set", "two", "up");
+    await new Promise((resolve) => ending.signal.addEventListener("abort", resolve));
+    while (sockets() > before) await new Promise((resolve) => setImmediate(resolve));
+    console.log("closed");
+  `);
+  expect(said).toEqual(["0", "192.0.2.7", "closed"]);
+});
+
+test("more changes at once than the kernel keeps for us do not end the watch", async () => {
+  const said = await inNetworkOfItsOwn(`
+    let heard = () => {};
+    net.watch(() => heard(), ending.signal);
+    // One program that makes more changes than the socket's buffer holds, while we look at none.
+    const many = Array.from({ length: 4000 }, (_, i) => "address add 127.1." + (i >> 8) + "." + (i & 255) + "/8 dev lo").join("\\n");
+    Bun.spawnSync(["ip", "-batch", "-"], { stdin: Buffer.from(many) });
+    await new Promise((resolve) => { heard = resolve; });
+    // Each of these may be the last of the old ones.
+    for (let i = 0; i < 3; i++) {
+      const told = new Promise((resolve) => { heard = resolve; });
+      ip("address", "add", "127.2.0." + (i + 1) + "/8", "dev", "lo");
+      await told;
+    }
+    console.log("heard");
+    ending.abort();
+  `);
+  expect(said).toEqual(["heard"]);
 });

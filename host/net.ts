@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { dlopen, FFIType } from "bun:ffi";
+import { closeSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path/posix";
 
@@ -6,6 +7,11 @@ import { join } from "node:path/posix";
 export interface Net {
   /** Global addresses of this node, those of the default routes first; loopback and link-local ones are left out. */
   addresses(): readonly string[];
+  /**
+   * Calls back whenever an address may have come or gone, of whatever kind, until the signal aborts. A kernel that tells nobody of such
+   * things tells nothing here either.
+   */
+  watch(changed: () => void, signal: AbortSignal): void;
 }
 
 /** `routesFolder` is where the kernel shows its routes. */
@@ -13,6 +19,7 @@ export function createNet(routesFolder = "/proc/net"): Net {
   const routes = (name: string) => readIfShown(join(routesFolder, name));
   return {
     addresses: () => addressesOf(networkInterfaces(), defaultInterfaces(routes("route"), routes("ipv6_route"))),
+    watch: (changed, signal) => void watchAddresses(changed, signal),
   };
 }
 
@@ -68,5 +75,54 @@ function readIfShown(path: string): string | undefined {
   } catch {
     // A kernel without one of the families has no file for it, and some sandboxes show none: addresses then stand as they come.
     return undefined;
+  }
+}
+
+// rtnetlink(7): a socket that is bound to these groups hears of every address that comes or goes, and of the cable under it.
+const AF_NETLINK = 16;
+const SOCK_RAW = 3;
+const SOCK_CLOEXEC = 0o2000000;
+const SOCK_NONBLOCK = 0o4000;
+const NETLINK_ROUTE = 0;
+const RTMGRP_LINK = 0x1;
+const RTMGRP_IPV4_IFADDR = 0x10;
+const RTMGRP_IPV6_IFADDR = 0x100;
+
+async function watchAddresses(changed: () => void, signal: AbortSignal): Promise<void> {
+  const socket = openAddressSocket();
+  if (socket === undefined) return;
+  const reader = Bun.file(socket).stream().getReader();
+  const end = () => void reader.cancel();
+  signal.addEventListener("abort", end, { once: true });
+  try {
+    // What the messages say does not matter: whoever hears of a change reads the addresses as they are then.
+    while (!(await reader.read()).done) changed();
+  } catch {
+    // Too many messages at once (ENOBUFS): some are lost, so anything may have changed, and the next ones are heard anew.
+    if (!signal.aborted) void watchAddresses(changed, signal);
+    changed();
+  } finally {
+    signal.removeEventListener("abort", end);
+    closeSync(socket);
+  }
+}
+
+/** Undefined where there are no such sockets. */
+function openAddressSocket(): number | undefined {
+  const { i32, u32, ptr } = FFIType;
+  const { symbols, close } = dlopen("libc.so.6", {
+    socket: { args: [i32, i32, i32], returns: i32 },
+    bind: { args: [i32, ptr, u32], returns: i32 },
+  });
+  try {
+    const socket = symbols.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    if (socket < 0) return undefined;
+    // struct sockaddr_nl: family, padding, port (the kernel gives one), groups.
+    const groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+    if (symbols.bind(socket, Uint32Array.of(AF_NETLINK, 0, groups), 12) === 0) return socket;
+    closeSync(socket);
+    return undefined;
+  } finally {
+    close();
   }
 }

@@ -37,6 +37,8 @@ export class Stage {
   /** Outside calls so far that changed something, by all agents. */
   calls = 0;
   deaths = 0;
+  /** The node's addresses; whoever changes them calls `agent.wakeAll`, as the real node's network does. */
+  hostIPs: readonly string[] = facts.hostIPs;
   readonly #options: StageOptions;
   #life = new AbortController();
   #ended: Promise<void> = Promise.resolve();
@@ -75,10 +77,10 @@ export class Stage {
         machine: alive(this.disk.at("/")),
       },
       mountsBelow: async () => [],
-      facts: () => facts,
+      facts: () => ({ ...facts, hostIPs: this.hostIPs }),
       settings: () => ({
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
-        hostIPs: facts.hostIPs,
+        hostIPs: this.hostIPs,
       }),
       sources: [
         {

@@ -208,3 +208,42 @@ scenario(
     `);
   },
 );
+
+scenario(
+  "the node's address arrives after its pods: they show it at once, and who wants it for its environment starts",
+  {
+    before: (stage) => {
+      stage.hostIPs = [];
+    },
+    async run(stage) {
+      const env = [{ name: "HOST", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }];
+      await stage.offer(makePod("quiet"), makePod("asks", { containers: [{ name: "b", image: "busybox:1", env }] }));
+      await stage.advance("2s");
+      stage.hostIPs = ["192.0.2.9"];
+      stage.agent.wakeAll();
+      await stage.advance("0s");
+      expect(stage.pods().map(({ status }) => status.hostIP)).toEqual(["192.0.2.9", "192.0.2.9"]);
+      await stage.advance("15s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report quiet Pending: a waiting ContainerCreating
+      0s report asks Pending: b waiting ContainerCreating
+      0s quiet: prepare volumes
+      0s asks: prepare volumes
+      0s quiet: run sandbox (attempt 0): the pod has none
+      0s asks: run sandbox (attempt 0): the pod has none
+      0s asks: failed to create container b (attempt 0): it has not run yet: status.hostIP: this node has no address yet
+      0s quiet: create container a (attempt 0): it has not run yet
+      0s quiet: start container a (attempt 0)
+      0s report asks Pending: b waiting CreateContainerConfigError
+      0s report quiet Running, ready: a running
+      1s asks: failed to create container b (attempt 0): it has not run yet: status.hostIP: this node has no address yet
+      3s asks: create container b (attempt 0): it has not run yet
+      3s asks: start container b (attempt 0)
+      3s report asks Running, ready: b running"
+    `);
+  },
+);

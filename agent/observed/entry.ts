@@ -4,6 +4,9 @@ import { type ContainerEvent, hasEnded, isNews } from "./events.ts";
 
 export type NodeId = SandboxId | ContainerId;
 
+/** That something is out of date. A read ends only the mark that it found: one made since tells of something newer. */
+export type Mark = object;
+
 /** What is known of one pod, and what of it is known to be out of date. */
 export interface Entry {
   readonly uid: PodUid;
@@ -17,8 +20,8 @@ export interface Entry {
   hasFiles: boolean;
   /** Under which ids events may name the pod. */
   ids: ReadonlySet<string>;
-  /** Single sandboxes and containers to be read again. */
-  readonly staleIds: Set<NodeId>;
+  /** Single sandboxes and containers to be read again, each by its latest mark. */
+  readonly staleIds: Map<NodeId, Mark>;
   /** Nothing is certain: everything is to be listed again. */
   isStale: boolean;
   areFilesStale: boolean;
@@ -41,7 +44,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     loggedAttempts: new Map(),
     hasFiles: false,
     ids: new Set(),
-    staleIds: new Set(),
+    staleIds: new Map(),
     isStale,
     areFilesStale: true,
     mutations: 0,
@@ -57,6 +60,10 @@ function knownOf(entry: Entry, id: string): ObservedSandbox | ObservedContainer 
 /** Whether an event is worth a turn of its pod. Of what is still to be read nobody can tell yet. */
 export function mayBeNews(entry: Entry, event: ContainerEvent): boolean {
   return entry.staleIds.has(event.containerId as NodeId) || isNews(event, knownOf(entry, event.containerId));
+}
+
+export function markStale(entry: Entry, id: NodeId): void {
+  entry.staleIds.set(id, {});
 }
 
 /** Forgets a sandbox or container that is not there any more. */
@@ -78,7 +85,7 @@ export function digestEvents(entry: Entry): readonly NodeId[] {
     // What one of our own calls has just made is going to be read anyway; the event is its echo.
     if (entry.staleIds.has(id)) continue;
     if (known === undefined) entry.isStale = true;
-    else entry.staleIds.add(id);
+    else markStale(entry, id);
   }
   return stopped;
 }

@@ -306,6 +306,27 @@ test("a list that was begun while our call was under way says nothing of its pod
   expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 created"]);
 });
 
+/*
+ * 1. a look asks for a status                   3. the audit's list shows the end, and the pod is woken
+ * 2. the runtime takes it; then the container   4. the status arrives, from before that
+ *    ends, and its event is lost
+ */
+test("what an audit found while an older status was under way is read in the next look", async () => {
+  const { pods, look, runtime, woken, container } = await createReadScene();
+  const answer = Promise.withResolvers<void>();
+  runtime.after.containerStatus = () => answer.promise;
+  pods.mutated(uid, { kind: "container", id: container });
+  const looking = look();
+  await rest();
+  delete runtime.after.containerStatus;
+  runtime.exit(container, 1);
+  await pods.audit();
+  answer.resolve();
+  expect(await looking).toEqual(["sandbox ready", "a #0 running"]);
+  expect(woken).toEqual([uid]);
+  expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
+});
+
 test("after the connection was lost nothing is known until the next audit, which wakes every pod", async () => {
   const { pods, look, woken } = await createReadScene();
   pods.lose();

@@ -6,7 +6,16 @@ import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { imageOf } from "../decide/image.ts";
 import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/observed.ts";
-import { createEntry, digestEvents, type Entry, isDoubtful, mayBeNews, type NodeId, toObservedPod } from "./entry.ts";
+import {
+  createEntry,
+  digestEvents,
+  type Entry,
+  isDoubtful,
+  markStale,
+  mayBeNews,
+  type NodeId,
+  toObservedPod,
+} from "./entry.ts";
 import type { ContainerEvent } from "./events.ts";
 import { type Owner, ownerOf } from "./from-cri.ts";
 import type { ObservedImages } from "./images.ts";
@@ -177,7 +186,7 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
       entry.isStale = true;
       // Volumes that could not be prepared may have left folders.
       entry.areFilesStale = true;
-      for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) entry.staleIds.add(id);
+      for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) markStale(entry, id);
       return;
     case "made":
       room.owners.set(touched.container.id, uid);
@@ -193,7 +202,7 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
 
 function touchOne({ owners }: Room, entry: Entry, id: NodeId): void {
   owners.set(id, entry.uid);
-  entry.staleIds.add(id);
+  markStale(entry, id);
 }
 
 /*

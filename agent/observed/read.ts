@@ -2,7 +2,7 @@ import { CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { type Container, ContainerState, type PodSandbox, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import { dropFrom, type Entry, type NodeId } from "./entry.ts";
+import { dropFrom, type Entry, type Mark, markStale, type NodeId } from "./entry.ts";
 import { toObservedContainer, toObservedSandbox } from "./from-cri.ts";
 
 export type ReadingVerbs = Pick<Runtime, "listPodSandbox" | "listContainers" | "podSandboxStatus" | "containerStatus">;
@@ -15,7 +15,7 @@ export async function refreshEntry(runtime: ReadingVerbs, entry: Entry): Promise
     applyLists(entry, sandboxes, containers);
     entry.isStale = false;
   }
-  await Promise.all([...entry.staleIds].map((id) => readOne(runtime, entry, id)));
+  await Promise.all([...entry.staleIds].map(([id, mark]) => readOne(runtime, entry, id, mark)));
 }
 
 /** Takes over what lists show; what differs from what is known becomes stale. True when anything differed. */
@@ -28,7 +28,7 @@ export function applyLists(entry: Entry, sandboxes: readonly PodSandbox[], conta
     ...sandboxes.filter((sandbox) => !isKnownSandbox(entry, sandbox)),
     ...containers.filter((container) => !isKnownContainer(entry, container)),
   ];
-  for (const { id } of changed) entry.staleIds.add(id as NodeId);
+  for (const { id } of changed) markStale(entry, id as NodeId);
   return gone.length > 0 || changed.length > 0;
 }
 
@@ -52,7 +52,16 @@ function isKnownContainer(entry: Entry, { id, state }: Container): boolean {
   }
 }
 
-async function readOne(runtime: ReadingVerbs, entry: Entry, id: NodeId): Promise<void> {
+/*
+ * An audit can overtake a status:
+ *
+ *   1. a look asks for a status                 3. the audit's list shows the end, marks the container and wakes the pod
+ *   2. the runtime takes it, and then the       4. the status arrives, from before that
+ *      container ends
+ *
+ * Were the audit's mark ended with ours, the woken look would read nothing, and the end would be unknown until the next audit.
+ */
+async function readOne(runtime: ReadingVerbs, entry: Entry, id: NodeId, mark: Mark): Promise<void> {
   const parent = entry.parents.get(id as ContainerId);
   try {
     if (parent === undefined) {
@@ -62,7 +71,7 @@ async function readOne(runtime: ReadingVerbs, entry: Entry, id: NodeId): Promise
       const container = toObservedContainer(await runtime.containerStatus(id as ContainerId), parent);
       entry.containers.set(container.id, container);
     }
-    entry.staleIds.delete(id);
+    if (entry.staleIds.get(id) === mark) entry.staleIds.delete(id);
   } catch (error) {
     if (!(error instanceof CriError && error.code === "NOT_FOUND")) throw error;
     dropFrom(entry, id);

@@ -8,6 +8,7 @@ import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
 import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
+import { createSharedPulls } from "./act/shared-pulls.ts";
 import type { PodDisk } from "./act/volume.ts";
 import type { Action } from "./decide/action.ts";
 import { containerHash } from "./decide/container-hash.ts";
@@ -174,17 +175,18 @@ function createBlindness(log: Log) {
 /** Acts, and notes what was touched: it is read again before anything else is decided. A failed call may have touched anything. */
 function createActing(parts: AgentParts, observed: ObservedPods, images: ObservedImages): Rooms["act"] {
   const { runtime, clock, disk, mountsBelow, facts } = parts;
-  const settings = { runtime, disk, mountsBelow, facts, pulls: createPullQueue({ clock, ...parts.pulls }) };
+  const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
+  const settings = { runtime, disk, mountsBelow, facts, pulls };
   const teardowns = createPullQueue({ clock, parallel: parts.startPlaces, qps: 0, burst: 0 });
   const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
     const work = () => act(settings, scene, action, signal);
     // Stops wait for grace periods and may be many; what costs the machine work ends sooner a few at a time.
     return action.kind === "stopSandbox" || action.kind === "removeSandbox" ? teardowns.run(work, signal) : work();
   };
-  return async (uid, desired, seen, action, signal) => {
+  return async (uid, desired, seen, action, { signal, began }) => {
     observed.mutating(uid);
     try {
-      const done = await actNow({ uid, desired, observed: seen }, action, signal);
+      const done = await actNow({ uid, desired, observed: seen, began }, action, signal);
       observed.mutated(uid, touchedBy(action, done, desired?.pod, clock.now()));
       return done;
     } catch (error) {

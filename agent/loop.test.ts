@@ -26,7 +26,7 @@ function createScene({ startPlaces = 4, ...replaced }: Partial<Rooms> & { readon
   const rooms: Rooms = {
     desired: (uid) => wanted.get(uid),
     observe: async (uid) => ({ ...nothingObserved(uid, "shop", uid), ...seen.get(uid) }),
-    async act(uid, _desired, _observed, action, signal) {
+    async act(uid, _desired, _observed, action, { signal }) {
       tell(`${uid}: ${action.kind}`);
       return (await acts[action.kind]?.(signal, uid)) ?? {};
     },

@@ -13,13 +13,7 @@ export interface Rooms {
   /** Reads the pod from the node; everything this agent did to it before is in what comes back. */
   observe(uid: PodUid, desired: DesiredNow | undefined): Promise<ObservedPod>;
   /** Carries out one action: one outside call. */
-  act(
-    uid: PodUid,
-    desired: DesiredNow | undefined,
-    observed: ObservedPod,
-    action: Action,
-    signal: AbortSignal,
-  ): Promise<Done>;
+  act(uid: PodUid, desired: DesiredNow | undefined, observed: ObservedPod, action: Action, call: Call): Promise<Done>;
   /** Names a failure as Kubernetes does. */
   explain(action: Action, error: unknown): Explanation;
   report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: Stage): void;
@@ -28,6 +22,14 @@ export interface Rooms {
   finished(uid: PodUid): void;
   /** A look at the node failed, so that the pod's turn could not begin. */
   blind(uid: PodUid, error: unknown): void;
+}
+
+/** How an action and whoever asked for it hear of each other while it lasts. */
+export interface Call {
+  /** Ends the action. */
+  readonly signal: AbortSignal;
+  /** Called when an action that may have to wait for others of its kind (a pull) waits no more. */
+  readonly began: () => void;
 }
 
 /** A failure in Kubernetes' words. `isOutage`: the runtime is away, so nobody is to blame. */

@@ -9,13 +9,14 @@ import {
   forgetPull,
   type PodMemory,
   remember,
+  rememberPulling,
   rememberStart,
 } from "./decide/memory.ts";
 import type { ObservedPod } from "./decide/observed.ts";
 import { type Decision, decideOrphan, decidePod } from "./decide/pod.ts";
 import type { Settings } from "./decide/settings.ts";
 import { unseenStatus } from "./decide/status.ts";
-import type { Rooms } from "./rooms.ts";
+import type { Call, Rooms } from "./rooms.ts";
 import type { Starts } from "./starts.ts";
 
 /** All that the turns of all pods share. */
@@ -132,7 +133,8 @@ async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "sta
   pod.justDone.clear();
   const admitted = admit(hall, look, actions);
   for (const action of actions) if (laneOf(action) === "background") startPull(hall, look, action);
-  await Promise.all(admitted.map((action) => run(hall, look, action, pod.turn.signal)));
+  const call = { signal: pod.turn.signal, began: () => {} };
+  await Promise.all(admitted.map((action) => run(hall, look, action, call)));
   if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
 }
 
@@ -162,7 +164,11 @@ function startPull(hall: Hallway, look: Look, action: Action): void {
   const { pod } = look;
   const abort = new AbortController();
   pod.memory = rememberStart(pod.memory, action, hall.clock.now());
-  const done = run(hall, look, action, abort.signal).then(() => {
+  const began = () => {
+    pod.memory = rememberPulling(pod.memory, action, hall.clock.now());
+    hall.wake(pod.uid);
+  };
+  const done = run(hall, look, action, { signal: abort.signal, began }).then(() => {
     pod.pulls.delete(action);
     hall.wake(pod.uid);
   });
@@ -174,15 +180,15 @@ export function abortPulls(pod: PodInLoop): void {
 }
 
 /** Never rejects: what went wrong is remembered, and the next decision takes it up. */
-async function run(hall: Hallway, look: Look, action: Action, signal: AbortSignal): Promise<void> {
+async function run(hall: Hallway, look: Look, action: Action, call: Call): Promise<void> {
   const { clock, rooms } = hall;
   const { pod, desired, observed } = look;
   const startedAt = clock.now();
   let result: ActionResult | "given up";
   try {
-    result = { ok: true, ...(await rooms.act(pod.uid, desired, observed, action, signal)) };
+    result = { ok: true, ...(await rooms.act(pod.uid, desired, observed, action, call)) };
   } catch (error) {
-    result = signal.aborted ? "given up" : { ok: false, ...rooms.explain(action, error) };
+    result = call.signal.aborted ? "given up" : { ok: false, ...rooms.explain(action, error) };
   }
   const endedAt = clock.now();
   rooms.took({ ...whose(look), action, startedAt, endedAt, result });

@@ -12,7 +12,7 @@ import { podLogFolder } from "../translate/log-path.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
-import type { PullQueue } from "./pull-queue.ts";
+import type { SharedPulls } from "./shared-pulls.ts";
 import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
 
 /** What an action brought forth. */
@@ -26,7 +26,7 @@ export interface ActSettings {
   readonly runtime: Runtime;
   readonly disk: PodDisk;
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
-  readonly pulls: PullQueue;
+  readonly pulls: SharedPulls;
   readonly facts: () => NodeFacts;
 }
 
@@ -35,6 +35,8 @@ export interface ActScene {
   readonly uid: PodUid;
   readonly desired: DesiredPod | undefined;
   readonly observed: ObservedPod;
+  /** Called when an action that may have to wait for others of its kind waits no more. */
+  readonly began: () => void;
 }
 
 /**
@@ -78,7 +80,7 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
 
 const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
 
-function podOf({ uid, desired }: ActScene): Pod {
+function podOf({ uid, desired }: Pick<ActScene, "uid" | "desired">): Pod {
   if (desired === undefined) throw new Error(`pod ${uid} is not wanted; nothing can be started for it`);
   return desired.pod;
 }
@@ -91,13 +93,17 @@ function logFolderOf({ uid, desired, observed: { namespace, name } }: ActScene):
 
 async function pull(
   { runtime, pulls, facts }: ActSettings,
-  scene: ActScene,
+  { began, ...scene }: ActScene,
   image: string,
   signal: AbortSignal,
 ): Promise<string> {
+  const pod = podOf(scene);
   const [sandbox] = scene.observed.sandboxes;
-  const config = sandboxConfig(podOf(scene), sandbox ?? FIRST_SANDBOX, facts());
-  return pulls.run(() => runtime.pullImage(image, undefined, config, { signal }), signal);
+  const config = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, facts());
+  // Pods have no credentials of their own yet: a pull for one is a pull for all.
+  const pullNow = (ended: AbortSignal) => runtime.pullImage(image, undefined, config, { signal: ended });
+  const mustBeNew = pod.spec.containers.some((each) => each.imagePullPolicy === "Always" && imageOf(each) === image);
+  return await pulls.pull({ image, mustBeNew, pull: pullNow, began }, signal);
 }
 
 async function createContainer(

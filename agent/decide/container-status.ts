@@ -8,7 +8,7 @@ import type {
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { isConcluded } from "./lost.ts";
-import { type Failure, pullNewsUntil } from "./memory.ts";
+import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -96,8 +96,20 @@ function waitingBeforeStart(
     desired.waitsFor === undefined ? undefined : `the pod of this name with uid ${desired.waitsFor} has to end first`;
   const outage = [...memory.failures.values()].find(({ isOutage }) => isOutage);
   const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox") ?? outage;
-  const message = held ?? obstacle?.message;
+  const message = held ?? obstacle?.message ?? pullUnderWay(imageOf(container), memory);
   return { reason: "ContainerCreating", ...(message === undefined ? {} : { message }) };
+}
+
+function pullUnderWay(image: string, { pulls }: PodMemory): string | undefined {
+  switch (pulls.get(image)?.state) {
+    case "queued":
+      return `the pull of image "${image}" waits for pulls that began before it`;
+    case "pulling":
+      return `image "${image}" is being pulled`;
+    case "pulled":
+    case undefined:
+      return undefined;
+  }
 }
 
 /** Why this very container cannot start, in the words that Kubernetes has for it. */

@@ -27,7 +27,7 @@ export function imageNeed(container: Container, observed: ObservedPod, memory: P
   const image = imageOf(container);
   if (parseImageReference(image) === undefined) return { kind: "invalid" };
   const pull = memory.pulls.get(image);
-  if (pull?.state === "pulling") return { kind: "pulling" };
+  if (pull?.state === "queued" || pull?.state === "pulling") return { kind: "pulling" };
   const presence = observed.images.get(image);
   if (presence === undefined) return { kind: "unasked" };
   if (presence.present === "unknown") return { kind: "uninspectable", message: presence.message };

@@ -8,6 +8,7 @@ import {
   pullAgainAt,
   pullNewsUntil,
   remember,
+  rememberPulling,
   rememberStart,
   retryAt,
   withoutVanished,
@@ -53,8 +54,10 @@ test("a start is what makes an attempt count", () => {
 });
 
 test("a pull is known while it lasts, and by what it gave", () => {
-  const pulling = rememberStart(emptyMemory, pull, 1);
-  expect(pulling.pulls.get("app:1")).toEqual({ state: "pulling", since: 1 });
+  const queued = rememberStart(emptyMemory, pull, 1);
+  expect(queued.pulls.get("app:1")).toEqual({ state: "queued", since: 1 });
+  const pulling = rememberPulling(queued, pull, 2);
+  expect(pulling.pulls.get("app:1")).toEqual({ state: "pulling", since: 2 });
   expect(remember(pulling, pull, { ok: true, imageRef: "sha256:1" }, 2).pulls.get("app:1")).toEqual({
     state: "pulled",
     ref: "sha256:1",
@@ -62,6 +65,8 @@ test("a pull is known while it lasts, and by what it gave", () => {
   });
   expect(remember(pulling, pull, bad, 2).pulls.size).toBe(0);
   expect(rememberStart(emptyMemory, create, 1)).toBe(emptyMemory);
+  // A pod that became another one has forgotten that it asked.
+  expect(rememberPulling(emptyMemory, pull, 2)).toBe(emptyMemory);
 });
 
 const failure = (count: number) => ({ reason: "", message: "", at: 100_000, count, isOutage: false });

@@ -10,7 +10,7 @@ export interface PodMemory {
   readonly volumesPrepared: boolean;
   /** Failed actions by subject (see `subjectOf`), until they succeed. */
   readonly failures: ReadonlyMap<string, Failure>;
-  /** Pulls by image: under way, or done by this agent. */
+  /** Pulls by image: asked for, under way, or done by this agent. */
   readonly pulls: ReadonlyMap<string, Pull>;
   /** Since when each condition has had its status. */
   readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
@@ -41,7 +41,8 @@ export interface Failure {
 }
 
 export type Pull =
-  | { readonly state: "pulling"; readonly since: number }
+  /** `queued` waits for other pulls to end. */
+  | { readonly state: "queued" | "pulling"; readonly since: number }
   | {
       readonly state: "pulled";
       readonly ref: string;
@@ -76,9 +77,15 @@ export type ActionResult =
   | { readonly ok: true; readonly imageRef?: string }
   | { readonly ok: false; readonly reason: string; readonly message: string; readonly isOutage: boolean };
 
-/** The memory after an action began. Only pulls leave a trace: everything else ends before the next look. */
+/** The memory after an action was asked for. Only pulls leave a trace: everything else ends before the next look. */
 export function rememberStart(memory: PodMemory, action: Action, now: number): PodMemory {
   if (action.kind !== "pullImage") return memory;
+  return { ...memory, pulls: withEntry(memory.pulls, action.image, { state: "queued", since: now }) };
+}
+
+/** The memory after a pull that was asked for has begun. */
+export function rememberPulling(memory: PodMemory, action: Action, now: number): PodMemory {
+  if (action.kind !== "pullImage" || memory.pulls.get(action.image)?.state !== "queued") return memory;
   return { ...memory, pulls: withEntry(memory.pulls, action.image, { state: "pulling", since: now }) };
 }
 

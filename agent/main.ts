@@ -153,8 +153,8 @@ function factsOf(config: Config, proc: Proc, hostIPs: () => readonly string[]): 
   });
 }
 
-function readResolvConf(path: string | undefined): ResolvConf {
-  return parseResolvConf(path === undefined ? "" : readFileSync(path, "utf8"));
+function readResolvConf(path: string | undefined): ResolvConf | undefined {
+  return path === undefined ? undefined : parseResolvConf(readFileSync(path, "utf8"));
 }
 
 /**

@@ -9,13 +9,15 @@ function dns(spec: Partial<PodSpec>, facts: Partial<NodeFacts> = {}): ResolvConf
   return dnsOf(pod, { ...nodeFacts, ...facts });
 }
 
-const host = nodeFacts.hostResolvConf;
+const host: ResolvConf = { nameservers: ["192.0.2.53"], searches: ["example.com"], options: ["rotate"] };
 const cluster: ResolvConf = {
   nameservers: ["192.0.2.10"],
   searches: ["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.com"],
   options: ["ndots:5"],
 };
 const nothing: ResolvConf = { nameservers: [], searches: [], options: [] };
+const itself: ResolvConf = { nameservers: ["127.0.0.1"], searches: ["."], options: [] };
+const unresolving = { hostResolvConf: undefined, hostIPs: ["192.0.2.1"] };
 
 const policies: readonly [sentence: string, spec: Partial<PodSpec>, facts: Partial<NodeFacts>, result: ResolvConf][] = [
   ["no policy is ClusterFirst", {}, {}, cluster],
@@ -41,6 +43,27 @@ const policies: readonly [sentence: string, spec: Partial<PodSpec>, facts: Parti
     { clusterDomain: "" },
     { ...cluster, searches: ["example.com"] },
   ],
+  ["without the host's resolver Default asks the pod itself", { dnsPolicy: "Default" }, unresolving, itself],
+  ["and so does ClusterFirst without a cluster DNS", {}, { ...unresolving, clusterDNS: [] }, itself],
+  [
+    "on a node of both families by both loopbacks, the primary first",
+    { dnsPolicy: "Default" },
+    { ...unresolving, hostIPs: ["2001:db8::1", "192.0.2.1"] },
+    { ...itself, nameservers: ["::1", "127.0.0.1"] },
+  ],
+  [
+    "before the node has an address, by that of IPv4",
+    { dnsPolicy: "Default" },
+    { ...unresolving, hostIPs: [] },
+    itself,
+  ],
+  [
+    "without the host's resolver ClusterFirst has the cluster's searches alone",
+    {},
+    unresolving,
+    { ...cluster, searches: cluster.searches.slice(0, 3) },
+  ],
+  ["without the host's resolver None is still nothing", { dnsPolicy: "None" }, unresolving, nothing],
 ];
 for (const [sentence, spec, facts, result] of policies)
   test(sentence, () => {
@@ -142,3 +165,10 @@ for (const [sentence, text, result] of files)
   test(`resolv.conf: ${sentence}`, () => {
     expect(parseResolvConf(text)).toEqual(result);
   });
+
+test("without the host's resolver dnsConfig comes behind the pod itself", () => {
+  expect(dns({ dnsPolicy: "Default", dnsConfig: { nameservers: ["198.51.100.1"] } }, unresolving)).toEqual({
+    ...itself,
+    nameservers: ["127.0.0.1", "198.51.100.1"],
+  });
+});

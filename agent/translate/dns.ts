@@ -24,15 +24,24 @@ function baseOf(pod: Pod, facts: NodeFacts): ResolvConf {
   const { dnsPolicy = "ClusterFirst", hostNetwork = false } = pod.spec;
   if (dnsPolicy === "None") return { nameservers: [], searches: [], options: [] };
   const isClusterFirst = dnsPolicy === "ClusterFirstWithHostNet" || (dnsPolicy === "ClusterFirst" && !hostNetwork);
-  if (!isClusterFirst || facts.clusterDNS.length === 0) return facts.hostResolvConf;
+  if (!isClusterFirst || facts.clusterDNS.length === 0) return facts.hostResolvConf ?? withoutResolver(facts);
   const { namespace = "default" } = pod.metadata;
   const domain = facts.clusterDomain;
   const cluster = domain === "" ? [] : [`${namespace}.svc.${domain}`, `svc.${domain}`, domain];
   return {
     nameservers: facts.clusterDNS,
-    searches: [...cluster, ...facts.hostResolvConf.searches],
+    searches: [...cluster, ...(facts.hostResolvConf?.searches ?? [])],
     options: ["ndots:5"],
   };
+}
+
+/**
+ * Said in so many words, since a runtime that is told nothing takes the host's resolv.conf: a pod asks itself, by the families of the
+ * node's addresses, and so nobody answers.
+ */
+function withoutResolver({ hostIPs }: NodeFacts): ResolvConf {
+  const loopbacks = distinct(hostIPs.map((address) => (address.includes(":") ? "::1" : "127.0.0.1")));
+  return { nameservers: loopbacks.length > 0 ? loopbacks : ["127.0.0.1"], searches: ["."], options: [] };
 }
 
 /** Of an option given twice, by whichever side, the last value counts. */

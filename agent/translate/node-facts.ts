@@ -9,7 +9,8 @@ export interface NodeFacts {
   readonly podLogsDir: string;
   readonly clusterDNS: readonly string[];
   readonly clusterDomain: string;
-  readonly hostResolvConf: ResolvConf;
+  /** Undefined where pods get nothing of the host's resolver (`resolvConf: ""`). */
+  readonly hostResolvConf: ResolvConf | undefined;
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
   readonly seccompDefault: boolean;

@@ -153,19 +153,35 @@ async function replace(path: string, content: string, mode: number): Promise<voi
  * one whose owner wants it so. From mode 0 no umask takes anything, and nobody wants it.
  */
 async function makeFolder(path: string, mode: number): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o755 }).catch((error: unknown) => {
-    // What is in the way there is above the folder that was asked for.
-    const isInTheWay = error instanceof Error && "code" in error && error.code === "EEXIST";
-    throw isInTheWay ? Object.assign(new Error(error.message, { cause: error }), { code: "ENOTDIR" }) : error;
-  });
+  if (!(await makeBare(path))) return;
+  await chmod(path, mode);
+}
+
+/** Makes a folder without any rights, and those above it where they are missing. False where there is one that has some. */
+async function makeBare(path: string, isSecondTry = false): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0 });
+    return true;
   } catch (error) {
+    if (hasCode(error, "ENOENT") && !isSecondTry) {
+      await makeParents(path);
+      return await makeBare(path, true);
+    }
     const found = await orUndefined(path, () => stat(path));
     if (!found?.isDirectory()) throw error;
-    if ((found.mode & 0o777) !== 0) return;
+    return (found.mode & 0o777) === 0;
   }
-  await chmod(path, mode);
+}
+
+async function makeParents(path: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o755 }).catch((error: unknown) => {
+    // What is in the way there is above the folder that was asked for.
+    throw hasCode(error, "EEXIST") ? Object.assign(new Error("", { cause: error }), { code: "ENOTDIR" }) : error;
+  });
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
 }
 
 async function linkTo(path: string, target: string): Promise<void> {

@@ -137,11 +137,13 @@ async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Fi
 function factsOf(config: Config, proc: Proc, hostIPs: () => readonly string[]): () => NodeFacts {
   const memoryCapacityBytes = proc.memoryTotalBytes();
   const cpuCount = proc.cpuCount();
+  const thermalThrottlePaths = proc.thermalThrottlePaths();
   return () => ({
     nodeName: config.nodeName,
     hostIPs: hostIPs(),
     memoryCapacityBytes,
     cpuCount,
+    thermalThrottlePaths,
     rootDir: config.rootDir,
     podLogsDir: config.podLogsDir,
     clusterDNS: config.clusterDNS,

@@ -1,5 +1,8 @@
 import { expect, test } from "bun:test";
-import { createProc, kibibytesOf } from "./proc.ts";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createProc, kibibytesOf, thermalThrottlePathsIn } from "./proc.ts";
 
 const meminfo = "MemTotal:       24617532 kB\nMemFree:         1024 kB\nHugePages_Total:       3\nMemTotalX:  1 kB\n";
 const rows: readonly [key: string, bytes: number][] = [
@@ -30,4 +33,16 @@ test("CPU time is counted in milliseconds, and grows with work", () => {
   const used = proc.ownCpuMs() - before;
   expect(used).toBeGreaterThan(0);
   expect(used).toBeLessThan(5000);
+});
+
+test("of the CPUs those are named that tell of their heat, in their order", async () => {
+  const cpus = await mkdtemp(join(tmpdir(), "berth-cpus-"));
+  for (const path of ["cpu10", "cpu0", "cpu2", "cpufreq"])
+    await mkdir(join(cpus, path, "thermal_throttle"), { recursive: true });
+  await mkdir(join(cpus, "cpu1"));
+  expect(thermalThrottlePathsIn(cpus)).toEqual(
+    ["cpu0", "cpu2", "cpu10"].map((cpu) => `${cpus}/${cpu}/thermal_throttle`),
+  );
+  await rm(cpus, { recursive: true });
+  expect(thermalThrottlePathsIn(cpus)).toEqual([]);
 });

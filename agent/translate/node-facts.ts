@@ -5,6 +5,8 @@ export interface NodeFacts {
   readonly hostIPs: readonly string[];
   readonly memoryCapacityBytes: number;
   readonly cpuCount: number;
+  /** Folders of the CPUs that tell how often each was too hot. */
+  readonly thermalThrottlePaths: readonly string[];
   readonly rootDir: string;
   readonly podLogsDir: string;
   readonly clusterDNS: readonly string[];

@@ -136,6 +136,7 @@ test("what tells about the host is masked, and what changes it cannot be written
     "/proc/scsi",
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
+    ...nodeFacts.thermalThrottlePaths,
   ]);
   expect(readonlyPaths).toEqual(["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]);
 });

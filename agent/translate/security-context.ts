@@ -18,7 +18,10 @@ import type {
 import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
 
-/** Paths that tell about, or reach into, the host; hidden unless `procMount: Unmasked`. The kubelet's list. */
+/**
+ * Paths that tell about, or reach into, the host; hidden unless `procMount: Unmasked`. The kubelet's list, with each CPU's
+ * `thermal_throttle`, by whose counters a neighbour's work could be watched.
+ */
 const MASKED_PATHS: readonly string[] = [
   "/proc/asound",
   "/proc/acpi",
@@ -68,7 +71,7 @@ export function containerSecurityContext(
       addCapabilities: [...(own?.capabilities?.add ?? [])],
       dropCapabilities: [...(own?.capabilities?.drop ?? [])],
     },
-    maskedPaths: isUnmasked ? [] : [...MASKED_PATHS],
+    maskedPaths: isUnmasked ? [] : [...MASKED_PATHS, ...facts.thermalThrottlePaths],
     readonlyPaths: isUnmasked ? [] : [...READONLY_PATHS],
     seccomp: seccompProfile(own?.seccompProfile ?? ofPod?.seccompProfile, facts),
     ...(apparmor === undefined ? {} : { apparmor }),

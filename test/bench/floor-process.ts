@@ -127,6 +127,7 @@ function factsOf(folder: string): NodeFacts {
     hostIPs: [],
     memoryCapacityBytes: proc.memoryTotalBytes(),
     cpuCount: proc.cpuCount(),
+    thermalThrottlePaths: proc.thermalThrottlePaths(),
     rootDir: agentRoot,
     podLogsDir: podLogs,
     clusterDNS: [],

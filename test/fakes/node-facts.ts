@@ -6,6 +6,10 @@ export const nodeFacts: NodeFacts = {
   hostIPs: ["192.0.2.1", "2001:db8::1"],
   memoryCapacityBytes: 8 * 2 ** 30,
   cpuCount: 2,
+  thermalThrottlePaths: [
+    "/sys/devices/system/cpu/cpu0/thermal_throttle",
+    "/sys/devices/system/cpu/cpu1/thermal_throttle",
+  ],
   rootDir: "/root-dir",
   podLogsDir: "/logs",
   clusterDNS: ["192.0.2.10"],

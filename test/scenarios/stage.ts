@@ -259,6 +259,7 @@ const facts = {
   hostIPs: ["192.0.2.1"],
   memoryCapacityBytes: 8 * 2 ** 30,
   cpuCount: 2,
+  thermalThrottlePaths: [],
   rootDir: "/root",
   podLogsDir: "/logs",
   clusterDNS: [],

@@ -107,7 +107,9 @@ test("an outage is told once, and so is its end; everything is listed and every 
   expect(woken).toEqual(["web"]);
   expect(log.told()).toEqual([
     "warn: the container runtime is away; pods keep running, and it is waited for",
+    "error: the container runtime could not be listed for three minutes; what is shown of pods may be out of date",
     "info: the container runtime is back",
+    "info: the container runtime can be listed again",
   ]);
   runtime.calls.length = 0;
   await images.presence("busybox:1");
@@ -117,12 +119,18 @@ test("an outage is told once, and so is its end; everything is listed and every 
 test("a runtime that is away when the agent starts is told once, with its socket, and followed when it comes", async () => {
   const { clock, runtime, log, audits, completed } = await createScene("cri-events", (down) => down.goDown());
   await clock.advance(900_000);
-  expect(log.lines).toMatchObject([{ level: "warn", fields: { socket: "/run/fake.sock" } }]);
-  expect(log.told()).toEqual(["warn: the container runtime is away; pods keep running, and it is waited for"]);
+  expect(log.lines[0]).toMatchObject({ level: "warn", fields: { socket: "/run/fake.sock" } });
+  expect(log.told()).toEqual([
+    "warn: the container runtime is away; pods keep running, and it is waited for",
+    "error: the container runtime could not be listed for three minutes; what is shown of pods may be out of date",
+  ]);
   expect(audits()).toBe(0);
   runtime.comeBack();
   await rest();
-  expect(log.told()).toEqual(["info: following the container runtime"]);
+  expect(log.told()).toEqual([
+    "info: following the container runtime",
+    "info: the container runtime can be listed again",
+  ]);
   expect([audits(), completed()]).toEqual([1, 1]);
 });
 
@@ -177,6 +185,55 @@ test("a list that fails is tried again after half a second, and only then is eve
     "warn: the container runtime could not be listed; trying again",
     "info: the container runtime can be listed again",
   ]);
+});
+
+const overdue =
+  "error: the container runtime could not be listed for three minutes; what is shown of pods may be out of date";
+
+test("lists that fail for three minutes are told once more, with the reason, and so is their end", async () => {
+  const noAnswer = new CriError("DEADLINE_EXCEEDED", "ListContainers", "no answer");
+  const { clock, runtime, log } = await createScene();
+  log.told();
+  await clock.advance(299_000);
+  runtime.failures.listContainers = Array.from({ length: 2000 }, () => noAnswer);
+  await clock.advance(180_999);
+  expect(log.told()).toEqual(["warn: the container runtime could not be listed; trying again"]);
+  await clock.advance(1);
+  expect(log.lines).toMatchObject([{ level: "error", fields: { err: noAnswer } }]);
+  expect(log.told()).toEqual([overdue]);
+  await clock.advance(600_000);
+  expect(log.told()).toEqual([]);
+  runtime.failures.listContainers = [];
+  await clock.advance(500);
+  expect(log.told()).toEqual(["info: the container runtime can be listed again"]);
+  await clock.advance(3_600_000);
+  expect(log.told()).toEqual([]);
+});
+
+test("a connection that comes and goes without a list counts as three minutes without one", async () => {
+  const { clock, runtime, log } = await createScene();
+  const letGo = runtime.hang("listContainers");
+  for (let second = 0; second < 180; second++) {
+    runtime.restart();
+    await clock.advance(1000);
+  }
+  expect(log.told().filter((line) => line === overdue)).toHaveLength(1);
+  letGo();
+  await rest();
+  expect(log.told()).toContain("info: the container runtime can be listed again");
+});
+
+test("an outage that is over within three minutes is told as that alone, and so is one that ends with the agent", async () => {
+  const { clock, runtime, log, ending, followed } = await createScene();
+  runtime.goDown();
+  await clock.advance(179_000);
+  runtime.comeBack();
+  await clock.advance(280_000);
+  runtime.goDown();
+  ending.abort();
+  await followed;
+  await clock.advance(600_000);
+  expect(log.told()).not.toContain(overdue);
 });
 
 test("a new pod that somebody else has made is found by its event", async () => {

@@ -4,6 +4,7 @@ import type { Log } from "../../host/log.ts";
 import { createConnectionStory } from "./connection-story.ts";
 import type { ContainerEvent } from "./events.ts";
 import type { ObservedImages } from "./images.ts";
+import { createListStory } from "./list-story.ts";
 import type { ObservedPods } from "./pods.ts";
 
 export interface FollowSettings {
@@ -37,6 +38,7 @@ const LAST_PLACE_MS = 1_600;
  * signal aborts and never rejects; what goes wrong is logged once per outage.
  */
 export async function followRuntime(settings: FollowSettings, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
   const { runtime, pods, images, clock, log } = settings;
   const story = createConnectionStory(clock, log);
   const auditing = createAuditing(settings);
@@ -64,7 +66,7 @@ export async function followRuntime(settings: FollowSettings, signal: AbortSigna
         return;
       case "disconnected":
         story.disconnected(event);
-        auditing.end();
+        auditing.lose(event.error);
         pods.lose();
         return;
       case "container":
@@ -79,11 +81,12 @@ export async function followRuntime(settings: FollowSettings, signal: AbortSigna
  * meanwhile shares the next one, since what has been listed already may be older than the reason to ask.
  */
 function createAuditing({ pods, clock, log, complete }: FollowSettings) {
+  const story = createListStory(clock, log);
   let connection: Connection | undefined;
   let isWanted = false;
   let isUnderWay = false;
-  let isFailing = false;
   let cancel = () => {};
+  story.owed();
 
   async function audit(): Promise<void> {
     isWanted = true;
@@ -105,14 +108,17 @@ function createAuditing({ pods, clock, log, complete }: FollowSettings) {
   }
 
   function settle(began: Connection, failure: { readonly error: unknown } | undefined): void {
-    if (failure !== undefined && !isFailing)
-      log.warn({ err: failure.error }, "the container runtime could not be listed; trying again");
-    if (failure === undefined && isFailing) log.info({}, "the container runtime can be listed again");
-    isFailing = failure !== undefined;
+    if (failure === undefined) story.succeeded();
+    else story.failed(failure.error);
     if (failure === undefined && !began.isListed) complete();
     began.isListed ||= failure === undefined;
     const delayMs = failure === undefined ? began.auditEveryMs : RETRY_MS;
     cancel = clock.wakeAt(clock.now() + delayMs, () => void audit());
+  }
+
+  function stop(): void {
+    connection = undefined;
+    cancel();
   }
 
   return {
@@ -121,9 +127,13 @@ function createAuditing({ pods, clock, log, complete }: FollowSettings) {
       void audit();
     },
     now: () => void audit(),
+    lose(why: unknown): void {
+      stop();
+      story.owed(why);
+    },
     end(): void {
-      connection = undefined;
-      cancel();
+      stop();
+      story.end();
     },
   };
 }

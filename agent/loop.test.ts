@@ -318,6 +318,7 @@ test("after a stop no turn is taken and no timer wakes anybody; it waits for wha
   expect(hasStopped).toBe(false);
   acting.resolve({});
   await stopped;
+  expect(clock.timers).toBe(0);
   loop.wake(uid);
   await clock.advance(60_000);
   expect(told()).toEqual(["0s web: prepareVolumes"]);

@@ -34,7 +34,7 @@ export interface Loop {
  */
 export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings): Loop {
   const pods = new Map<PodUid, PodInLoop>();
-  const hall: Hallway = { clock, rooms, settings, wake, starts: createStarts(startPlaces, wake) };
+  const hall: Hallway = { clock, rooms, settings, wake, starts: createStarts(startPlaces, clock, wake) };
   let isStopping = false;
 
   function wake(uid: PodUid): void {
@@ -94,6 +94,8 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
       abortPulls(pod);
     }
     await settled();
+    // So that no timer of a place outlives the loop.
+    for (const uid of pods.keys()) hall.starts.release(uid);
   }
 
   return { wake, interrupt, forgive, settled, stop };

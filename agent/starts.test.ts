@@ -1,14 +1,17 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../proto/ids.ts";
+import { FakeClock } from "../test/fakes/clock.ts";
 import { createStarts } from "./starts.ts";
 
-/** `take web 5` and `release web`, one after the other; the story is what each take said and who was called. */
-function play(places: number, steps: readonly string[]): readonly string[] {
+/** `take web 5`, `release web` and `wait 9s`, one after the other; the story is what each take said and who was called. */
+async function play(places: number, steps: readonly string[]): Promise<readonly string[]> {
+  const clock = new FakeClock();
   const story: string[] = [];
-  const starts = createStarts(places, (uid) => story.push(`call ${uid}`));
+  const starts = createStarts(places, clock, (uid) => story.push(`call ${uid}`));
   for (const step of steps) {
     const [verb, uid = "", priority = "0"] = step.split(" ");
-    if (verb === "take") story.push(`${uid} ${starts.take(uid as PodUid, Number(priority)) ? "starts" : "waits"}`);
+    if (verb === "wait") await clock.advance(Number.parseInt(uid, 10) * 1000);
+    else if (verb === "take") story.push(`${uid} ${starts.take(uid as PodUid, Number(priority)) ? "starts" : "waits"}`);
     else starts.release(uid as PodUid);
   }
   return story;
@@ -59,8 +62,32 @@ const rows: readonly [sentence: string, places: number, steps: readonly string[]
     ["a starts", "b waits", "c waits", "call c"],
   ],
   ["who has nothing gives nothing back", 1, ["release a", "take b", "release a", "take c"], ["b starts", "c waits"]],
+  [
+    "who does not come again for ten seconds loses its place, and has to wait for the next one",
+    1,
+    ["take a", "take b", "wait 9s", "take c", "wait 1s", "take a"],
+    ["a starts", "b waits", "c waits", "call b", "a waits"],
+  ],
+  [
+    "who comes again has ten seconds more",
+    1,
+    ["take a", "take b", "wait 9s", "take a", "wait 9s", "take a", "wait 10s"],
+    ["a starts", "b waits", "a starts", "a starts", "call b"],
+  ],
+  [
+    "who was called and does not come loses its place too",
+    1,
+    ["take a", "take b", "take c", "release a", "wait 10s"],
+    ["a starts", "b waits", "c waits", "call b", "call c"],
+  ],
+  [
+    "who gave its place back and took another has its whole time",
+    1,
+    ["take a", "wait 9s", "release a", "take a", "take b", "wait 9s", "take a"],
+    ["a starts", "a starts", "b waits", "a starts"],
+  ],
 ];
 for (const [sentence, places, steps, story] of rows)
-  test(sentence, () => {
-    expect(play(places, steps)).toEqual(story);
+  test(sentence, async () => {
+    expect(await play(places, steps)).toEqual(story);
   });

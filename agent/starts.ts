@@ -1,6 +1,7 @@
+import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
 
-/** Who may start something now. Holders keep their place until they have nothing more to start. */
+/** Who may start something now. Holders keep their place until they have nothing more to start, or are stuck. */
 export interface Starts {
   /** True when the pod holds a place, or gets one now; false puts it into the queue, and it is called when its turn comes. */
   take(uid: PodUid, priority: number): boolean;
@@ -13,13 +14,20 @@ interface Waiting {
   readonly priority: number;
 }
 
+/** A holder comes again after each call. Most calls take less than a second; one that takes so long hangs. */
+const STUCK_AFTER_MS = 10_000;
+
 /**
  * Bounds how many pods start at once. Few starts side by side end sooner, each and all of them, than many: on two cores a
  * hundred pods started at once are ready after 12.6 s (median), four at a time after 3.8 s.
  * Higher `spec.priority` goes first; among equals, who came first.
+ *
+ * Who does not come again for ten seconds loses its place, or a few calls that hang would keep all others from starting. Its call
+ * goes on, and it needs a place again for the next one.
  */
-export function createStarts(places: number, call: (uid: PodUid) => void): Starts {
-  const holders = new Set<PodUid>();
+export function createStarts(places: number, clock: Clock, call: (uid: PodUid) => void): Starts {
+  /** Each with what cancels its time. */
+  const holders = new Map<PodUid, () => void>();
   const queue: Waiting[] = [];
 
   function enqueue(entry: Waiting): void {
@@ -28,26 +36,38 @@ export function createStarts(places: number, call: (uid: PodUid) => void): Start
     queue.splice(behind === -1 ? queue.length : behind, 0, entry);
   }
 
+  function hold(uid: PodUid): void {
+    holders.get(uid)?.();
+    holders.set(
+      uid,
+      clock.wakeAt(clock.now() + STUCK_AFTER_MS, () => release(uid)),
+    );
+  }
+
+  function release(uid: PodUid): void {
+    const cancel = holders.get(uid);
+    if (cancel === undefined) {
+      const index = queue.findIndex((entry) => entry.uid === uid);
+      if (index !== -1) queue.splice(index, 1);
+      return;
+    }
+    cancel();
+    holders.delete(uid);
+    const next = queue.shift();
+    if (next === undefined) return;
+    hold(next.uid);
+    call(next.uid);
+  }
+
   return {
     take(uid, priority) {
-      if (holders.has(uid)) return true;
-      if (holders.size >= places) {
+      if (!holders.has(uid) && holders.size >= places) {
         enqueue({ uid, priority });
         return false;
       }
-      holders.add(uid);
+      hold(uid);
       return true;
     },
-    release(uid) {
-      if (!holders.delete(uid)) {
-        const index = queue.findIndex((entry) => entry.uid === uid);
-        if (index !== -1) queue.splice(index, 1);
-        return;
-      }
-      const next = queue.shift();
-      if (next === undefined) return;
-      holders.add(next.uid);
-      call(next.uid);
-    },
+    release,
   };
 }

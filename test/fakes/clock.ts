@@ -21,6 +21,11 @@ export class FakeClock implements Clock {
     return () => void this.#timers.delete(timer);
   };
 
+  /** How many timers run. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
   /** Lets time pass, timer by timer; what a timer sets off comes to rest before the next one. */
   async advance(ms: number): Promise<void> {
     const end = this.elapsedMs + ms;

@@ -276,6 +276,49 @@ scenario(
 );
 
 scenario(
+  "starts that hang give their places to others after ten seconds",
+  {
+    options: { startPlaces: 2 },
+    before: (stage) => {
+      let isStuck = true;
+      const stuck = Promise.withResolvers<void>();
+      stage.runtime.before.runPodSandbox = (about) => (isStuck && /stuck/.test(about) ? stuck.promise : undefined);
+      stage.clock.wakeAt(stage.clock.now() + 30_000, () => {
+        isStuck = false;
+        stuck.resolve();
+      });
+    },
+    async run(stage) {
+      await stage.offer(makePod("stuck-1"), makePod("stuck-2"), makePod("web"));
+      await stage.advance("60s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report stuck-1 Pending: a waiting ContainerCreating
+      0s report stuck-2 Pending: a waiting ContainerCreating
+      0s report web Pending: a waiting ContainerCreating
+      0s stuck-1: prepare volumes
+      0s stuck-2: prepare volumes
+      10s web: prepare volumes
+      10s web: run sandbox (attempt 0): the pod has none
+      10s web: create container a (attempt 0): it has not run yet
+      10s web: start container a (attempt 0)
+      10s report web Running, ready: a running
+      30s stuck-1: run sandbox (attempt 0): the pod has none
+      30s stuck-2: run sandbox (attempt 0): the pod has none
+      30s stuck-1: create container a (attempt 0): it has not run yet
+      30s stuck-2: create container a (attempt 0): it has not run yet
+      30s stuck-1: start container a (attempt 0)
+      30s stuck-2: start container a (attempt 0)
+      30s report stuck-1 Running, ready: a running
+      30s report stuck-2 Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
   "a full disk keeps no pod from running",
   {
     before: (stage) => {

@@ -6,6 +6,7 @@ import type { DesiredNow } from "./decide/desired.ts";
 import {
   type ActionResult,
   emptyMemory,
+  failureCount,
   forgetPull,
   type PodMemory,
   remember,
@@ -41,8 +42,11 @@ export interface PodInLoop {
   /** Whether a look has succeeded; and the time of the first look, as long as none has. */
   isSeen: boolean;
   blindSince: number | undefined;
-  /** What was done with success since the last decision: to see through a runtime that only says so. */
-  readonly justDone: Set<string>;
+  /**
+   * What was done with success since the last decision, and how often in a row it had failed before: to see through a runtime that
+   * only says so.
+   */
+  readonly justDone: Map<string, number>;
 }
 
 export function enterLoop(uid: PodUid): PodInLoop {
@@ -56,7 +60,7 @@ export function enterLoop(uid: PodUid): PodInLoop {
     cancelTimer: undefined,
     isSeen: false,
     blindSince: undefined,
-    justDone: new Set(),
+    justDone: new Map(),
   };
 }
 
@@ -156,7 +160,7 @@ function rememberDisbelief({ clock, rooms }: Hallway, look: Look, action: Action
   const now = clock.now();
   const explained = rooms.explain(action, new Error("it was reported as done, but nothing has changed"));
   const result: ActionResult = { ok: false, ...explained };
-  pod.memory = remember(pod.memory, action, result, now);
+  pod.memory = remember(pod.memory, action, result, now, pod.justDone.get(identityOf(action)));
   rooms.took({ ...whose(look), action, startedAt: now, endedAt: now, result });
 }
 
@@ -192,8 +196,8 @@ async function run(hall: Hallway, look: Look, action: Action, call: Call): Promi
   }
   const endedAt = clock.now();
   rooms.took({ ...whose(look), action, startedAt, endedAt, result });
+  if (result !== "given up" && result.ok) pod.justDone.set(identityOf(action), failureCount(pod.memory, action));
   pod.memory = result === "given up" ? forgetPull(pod.memory, action) : remember(pod.memory, action, result, endedAt);
-  if (result !== "given up" && result.ok) pod.justDone.add(identityOf(action));
 }
 
 function whose({ pod: { uid }, observed: { namespace, name } }: Look): { readonly uid: PodUid; readonly pod: string } {

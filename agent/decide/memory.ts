@@ -89,11 +89,22 @@ export function rememberPulling(memory: PodMemory, action: Action, now: number):
   return { ...memory, pulls: withEntry(memory.pulls, action.image, { state: "pulling", since: now }) };
 }
 
-/** The memory after an action ended. */
-export function remember(memory: PodMemory, action: Action, result: ActionResult, now: number): PodMemory {
+/** How often in a row what this action is about has failed. */
+export function failureCount({ failures }: PodMemory, action: Action): number {
+  return failures.get(subjectOf(action))?.count ?? 0;
+}
+
+/** The memory after an action ended. `failedBefore`: how often in a row it had failed, where a success has hidden that since. */
+export function remember(
+  memory: PodMemory,
+  action: Action,
+  result: ActionResult,
+  now: number,
+  failedBefore = 0,
+): PodMemory {
   const subject = subjectOf(action);
   if (!result.ok) {
-    const count = (memory.failures.get(subject)?.count ?? 0) + 1;
+    const count = Math.max(failureCount(memory, action), failedBefore) + 1;
     const { reason, message, isOutage } = result;
     const failure = { reason, message, at: now, count, isOutage };
     return forgetPull({ ...memory, failures: withEntry(memory.failures, subject, failure) }, action);

@@ -444,16 +444,14 @@ scenario(
       0s web: failed to stop container a within 30s: its manifest is gone: it was reported as done, but nothing has changed
       1s web: stop container a within 29s: its manifest is gone
       1s web: failed to stop container a within 29s: its manifest is gone: it was reported as done, but nothing has changed
-      2s web: stop container a within 28s: its manifest is gone
-      2s web: failed to stop container a within 28s: its manifest is gone: it was reported as done, but nothing has changed
       3s web: stop container a within 27s: its manifest is gone
       3s web: failed to stop container a within 27s: its manifest is gone: it was reported as done, but nothing has changed
-      4s web: stop container a within 26s: its manifest is gone
-      4s report web Running, terminating: a terminated Error 143
-      4s web: stop sandbox: its manifest is gone
-      4s web: remove sandbox: its manifest is gone
-      4s web: remove the pod's files: its manifest is gone
-      4s report web Running, finished: a terminated Error 143"
+      7s web: stop container a within 23s: its manifest is gone
+      7s report web Running, terminating: a terminated Error 143
+      7s web: stop sandbox: its manifest is gone
+      7s web: remove sandbox: its manifest is gone
+      7s web: remove the pod's files: its manifest is gone
+      7s report web Running, finished: a terminated Error 143"
     `);
   },
 );

@@ -33,6 +33,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
   const machine = createFiles("/");
   const root = await ownRoot(config, machine);
   await checkCgroups(config, machine, log);
+  const figures = await readFigures(proc, root);
   const runtime = createRuntime({
     endpoint: config.containerRuntimeEndpoint,
     imageEndpoint: config.imageServiceEndpoint,
@@ -49,7 +50,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
     log,
     disk: { root, logs: createFiles(config.podLogsDir), machine },
     mountsBelow: createMounts().below,
-    facts: factsOf(config, proc, hostIPs),
+    facts: factsOf(config, figures, hostIPs),
     settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
     hasSilentSource: isAnySourceSilent(config, log),
     sources: sourcesOf(config, clock, log),
@@ -134,16 +135,24 @@ async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Fi
   );
 }
 
-function factsOf(config: Config, proc: Proc, hostIPs: () => readonly string[]): () => NodeFacts {
-  const memoryCapacityBytes = proc.memoryTotalBytes();
-  const cpuCount = proc.cpuCount();
-  const thermalThrottlePaths = proc.thermalThrottlePaths();
+type Figures = Pick<NodeFacts, "memoryCapacityBytes" | "storageCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
+
+/** What does not change while the agent runs, or is said as it was at the start. */
+async function readFigures(proc: Proc, root: Files): Promise<Figures> {
+  const { totalBytes } = await root.freeBytes(".").catch(failStart("the root directory's size is not known", inOrder));
+  return {
+    memoryCapacityBytes: proc.memoryTotalBytes(),
+    storageCapacityBytes: totalBytes,
+    cpuCount: proc.cpuCount(),
+    thermalThrottlePaths: proc.thermalThrottlePaths(),
+  };
+}
+
+function factsOf(config: Config, figures: Figures, hostIPs: () => readonly string[]): () => NodeFacts {
   return () => ({
+    ...figures,
     nodeName: config.nodeName,
     hostIPs: hostIPs(),
-    memoryCapacityBytes,
-    cpuCount,
-    thermalThrottlePaths,
     rootDir: config.rootDir,
     podLogsDir: config.podLogsDir,
     clusterDNS: config.clusterDNS,

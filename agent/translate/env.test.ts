@@ -149,6 +149,13 @@ const amounts: readonly [sentence: string, resource: string, more: object, value
   ["a memory limit that is not set is the node's memory", "limits.memory", { containerName: "side" }, "8589934592"],
   ["a request that is not set is 0", "requests.cpu", { containerName: "side" }, "0"],
   ["storage has a limit like any other", "limits.ephemeral-storage", { divisor: "1Gi" }, "2"],
+  [
+    "a storage limit that is not set is the node's storage",
+    "limits.ephemeral-storage",
+    { containerName: "side" },
+    String(64 * 2 ** 30),
+  ],
+  ["a storage request that is not set is 0", "requests.ephemeral-storage", { containerName: "side" }, "0"],
   ["a name that every JavaScript object has is 0", "requests.constructor", {}, "0"],
   ["huge pages that nobody asked for are 0", "limits.hugepages-2Mi", {}, "0"],
 ];

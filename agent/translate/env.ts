@@ -79,6 +79,7 @@ function resourceValue(
   const all: Readonly<Record<string, string>> = {
     cpu: String(facts.cpuCount),
     memory: String(facts.memoryCapacityBytes),
+    "ephemeral-storage": String(facts.storageCapacityBytes),
   };
   const amount =
     kind === "limits"

@@ -4,6 +4,8 @@ export interface NodeFacts {
   /** The primary first. */
   readonly hostIPs: readonly string[];
   readonly memoryCapacityBytes: number;
+  /** Of the file system that the root directory is on. */
+  readonly storageCapacityBytes: number;
   readonly cpuCount: number;
   /** Folders of the CPUs that tell how often each was too hot. */
   readonly thermalThrottlePaths: readonly string[];

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, statfs, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/pod-list.ts";
@@ -66,12 +66,15 @@ test("the environment holds plain values, values made of others, and fields of t
         field("POD", "metadata.name"),
         field("NODE", "spec.nodeName"),
         field("IP", "status.podIP"),
+        { name: "STORAGE", valueFrom: { resourceFieldRef: { resource: "limits.ephemeral-storage" } } },
       ],
     }),
   );
   const [pod] = await node.running("environment");
+  const { blocks, bsize } = await statfs(node.paths.agentRoot);
   for (const line of ["WHO=world", "GREETING=hello world", "POD=environment-berth", "NODE=berth", `IP=${pod!.ip}`])
     expect(lines).toContain(`stdout F ${line}`);
+  expect(lines).toContain(`stdout F STORAGE=${blocks * bsize}`);
   expect(lines).toContain("stdout F args hello world $(GREETING) $(ABSENT)");
 });
 

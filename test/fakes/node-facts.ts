@@ -1,10 +1,11 @@
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 
-/** A node of two CPUs and 8 GiB, for tests to change one thing about. */
+/** A node of two CPUs, 8 GiB of memory and 64 of storage, for tests to change one thing about. */
 export const nodeFacts: NodeFacts = {
   nodeName: "node",
   hostIPs: ["192.0.2.1", "2001:db8::1"],
   memoryCapacityBytes: 8 * 2 ** 30,
+  storageCapacityBytes: 64 * 2 ** 30,
   cpuCount: 2,
   thermalThrottlePaths: [
     "/sys/devices/system/cpu/cpu0/thermal_throttle",

@@ -258,6 +258,7 @@ const facts = {
   nodeName: "node",
   hostIPs: ["192.0.2.1"],
   memoryCapacityBytes: 8 * 2 ** 30,
+  storageCapacityBytes: 64 * 2 ** 30,
   cpuCount: 2,
   thermalThrottlePaths: [],
   rootDir: "/root",

@@ -90,3 +90,17 @@ test(
   },
   longMs,
 );
+
+test(
+  "JSON is read by the quick way as it is by the one that knows lines",
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(almostGood, async (text) => {
+        // With a comment behind it, it is YAML.
+        expect(await readPodManifest(text, place)).toEqual(await readPodManifest(`${text} # as YAML`, place));
+      }),
+      { numRuns: numRuns / 5 },
+    );
+  },
+  longMs,
+);

@@ -4,8 +4,9 @@ import { checkPodShape } from "../../proto/kubernetes/pod-shape.ts";
 import { type StaticPodSource, staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { staticPodReferences } from "../../proto/kubernetes/static-pod-references.ts";
 import { validatePod } from "../../proto/kubernetes/validation.ts";
+import { readCanonicalJson } from "../../proto/yaml/canonical-json.ts";
 import { YamlError } from "../../proto/yaml/error.ts";
-import { jsonOf, type Node } from "../../proto/yaml/node.ts";
+import { type Json, jsonOf, type Node } from "../../proto/yaml/node.ts";
 
 /** A manifest's pod, or the one line that says why there is none. */
 export type ManifestReading =
@@ -21,12 +22,16 @@ export async function readPodManifest(
   text: string,
   { path, nodeName }: { readonly path: string; readonly nodeName: string },
 ): Promise<ManifestReading> {
+  const source = { kind: "file", path } as const;
+  const json = readCanonicalJson(text);
+  const judged = json === undefined ? undefined : judge(json, source, nodeName);
+  if (judged?.pod !== undefined) return judged;
   const root = await parse(text, path);
   if ("problem" in root) return root;
   const kind = kindOf(root.node);
   if (kind.endsWith("List"))
     return { problem: `${path}: it is a ${kind}; a manifest holds one Pod, so give each Pod a file of its own` };
-  return toStaticPod(root.node, { kind: "file", path }, nodeName, path);
+  return toStaticPod(root.node, source, nodeName, path);
 }
 
 /** Reads a Pod or a PodList, as a URL may answer; an empty answer is no pod. All are good, or all are refused. */
@@ -90,15 +95,24 @@ function withHeader(item: Extract<Node, { kind: "map" }>): Node {
 }
 
 function toStaticPod(node: Node, source: StaticPodSource, nodeName: string, where: string): ManifestReading {
-  const shape = checkPodShape(jsonOf(node));
-  if (shape.errors !== undefined) return { problem: describeErrors(shape.errors, node, where) };
+  const { pod, errors } = judge(jsonOf(node), source, nodeName);
+  return errors === undefined ? { pod } : { problem: describeErrors(errors, node, where) };
+}
+
+type Judgement =
+  | { readonly pod: Pod; readonly errors?: never }
+  | { readonly pod?: never; readonly errors: readonly FieldError[] };
+
+function judge(json: Json, source: StaticPodSource, nodeName: string): Judgement {
+  const shape = checkPodShape(json);
+  if (shape.errors !== undefined) return { errors: shape.errors };
   const pod = staticPod(shape.pod, { nodeName, source });
   // The name is judged as it was written: with the node's name behind it an empty one would pass.
   const nameless: readonly FieldError[] = shape.pod.metadata.name
     ? []
     : [{ field: "metadata.name", reason: "FieldValueRequired", message: "Required value" }];
   const errors = [...nameless, ...wrongUid(pod), ...validatePod(pod), ...staticPodReferences(pod)];
-  return errors.length === 0 ? { pod } : { problem: describeErrors(errors, node, where) };
+  return errors.length === 0 ? { pod } : { errors };
 }
 
 /** A manifest may carry a uid of its own; folders, files and labels are named by it. */

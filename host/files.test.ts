@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { statSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -151,4 +151,28 @@ test("the disk's size and what is free of it are bytes", async () => {
   const { totalBytes, freeBytes } = await files.freeBytes(".");
   expect(totalBytes).toBeGreaterThan(2 ** 20);
   expect(freeBytes).toBeWithin(0, totalBytes + 1);
+});
+
+test("a watch tells a file that is written to from one that comes whole", async () => {
+  await mkdir(join(root, "news"));
+  await writeFile(join(root, "unseen"), "whole");
+  const news: string[] = [];
+  const ending = new AbortController();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  files.watch(
+    "news",
+    (name, isInPlace) => {
+      news.push(`${name} ${isInPlace ? "written" : "arrived"}`);
+      if (name === "last") resolve();
+    },
+    () => {},
+    ending.signal,
+  );
+  await rename(join(root, "unseen"), join(root, "news/whole"));
+  await writeFile(join(root, "news/new"), "new");
+  await writeFile(join(root, "news/whole"), "other");
+  await mkdir(join(root, "news/last"));
+  await promise;
+  ending.abort();
+  expect([...new Set(news)]).toEqual(["whole arrived", "new arrived", "new written", "whole written", "last arrived"]);
 });

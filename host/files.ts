@@ -31,6 +31,9 @@ export interface FileStat {
   readonly mode: number;
 }
 
+/** The name of what changed, or undefined if unknown. `isInPlace`: it was written to; else it came, went or was replaced. */
+export type FileChanged = (name: string | undefined, isInPlace: boolean) => void;
+
 /** Files below one root. Every path is relative to it, and none may lead out of it. */
 export interface Files {
   readonly root: string;
@@ -57,8 +60,8 @@ export interface Files {
   /** With all below it, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
   remove(path: string): Promise<void>;
   freeBytes(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
-  /** Calls back with the name of what changed in a folder, or undefined if unknown. The signal ends it. */
-  watch(path: string, changed: (name: string | undefined) => void, gone: () => void, signal: AbortSignal): void;
+  /** Calls back for each change in a folder, and once if the folder is gone. The signal ends it. */
+  watch(path: string, changed: FileChanged, gone: () => void, signal: AbortSignal): void;
 }
 
 export function createFiles(root: string): Files {
@@ -233,18 +236,13 @@ function kindOf(entry: Stats | Dirent): FileKind {
  * inotify tells of changes inside a folder. When the folder itself goes away, its watch is silently dead; the cue is an event
  * that carries the folder's own name, or an error. `gone` says so, and the caller arms anew when the folder is back.
  */
-function watchFolder(
-  path: string,
-  changed: (name: string | undefined) => void,
-  gone: () => void,
-  signal: AbortSignal,
-): void {
+function watchFolder(path: string, changed: FileChanged, gone: () => void, signal: AbortSignal): void {
   try {
     const watcher = watchPath(path, { signal, persistent: false }, (event, name) => {
       if (event === "rename" && name === basename(path)) {
         watcher.close();
         gone();
-      } else changed(name ?? undefined);
+      } else changed(name ?? undefined, event === "change");
     });
     watcher.on("error", () => {
       watcher.close();

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path/posix";
-import type { FileStat, Files } from "../../host/files.ts";
+import type { FileChanged, FileStat, Files } from "../../host/files.ts";
 
 interface Folder {
   readonly path: string;
@@ -12,6 +12,8 @@ export interface PathWatchSettings {
   readonly path: string;
   /** Something may have changed at the path, or below it where it is a folder. */
   readonly ring: () => void;
+  /** A file was written to, or has come whole, or is gone. */
+  readonly heard: (path: string, isInPlace: boolean) => void;
 }
 
 /**
@@ -19,11 +21,12 @@ export interface PathWatchSettings {
  * there, so that what appears, goes or is replaced is told too. What is to be watched changes with that: the caller arms before
  * each look. Arming rejects with what keeps a folder from being looked at or watched. The signal ends all.
  */
-export function createPathWatch({ files, path, ring }: PathWatchSettings, signal: AbortSignal): () => Promise<void> {
+export function createPathWatch(settings: PathWatchSettings, signal: AbortSignal): () => Promise<void> {
+  const { files, path } = settings;
   /** The one name above that counts; undefined for any. */
   let heeded: string | undefined;
-  const above = createFolderWatch({ files, path, ring }, signal, (name) => heeded === undefined || name === heeded);
-  const inside = createFolderWatch({ files, path, ring }, signal, () => true);
+  const above = createFolderWatch(settings, signal, (name) => heeded === undefined || name === heeded);
+  const inside = createFolderWatch(settings, signal, () => true);
 
   return async function arm(): Promise<void> {
     const { folder, below } = await nearestFolder(files, path);
@@ -50,7 +53,7 @@ async function nearestFolder(files: Files, path: string): Promise<{ readonly fol
 
 /** One watch, which moves to another folder when it is told so; a folder of the same path may be another one by now. */
 function createFolderWatch(
-  { files, ring }: PathWatchSettings,
+  { files, ring, heard }: PathWatchSettings,
   signal: AbortSignal,
   counts: (name: string) => boolean,
 ): (folder: Folder | undefined) => void {
@@ -66,8 +69,10 @@ function createFolderWatch(
     release();
     if (folder === undefined) return;
     const own = new AbortController();
-    const changed = (name: string | undefined) => {
-      if (name === undefined || counts(name)) ring();
+    const changed: FileChanged = (name, isInPlace) => {
+      if (name !== undefined && !counts(name)) return;
+      if (name !== undefined) heard(files.path(folder.path, name), isInPlace);
+      ring();
     };
     const gone = () => {
       if (watched?.own === own) release();

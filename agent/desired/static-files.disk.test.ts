@@ -141,6 +141,7 @@ test("the last good version of a broken manifest stays across agents, and that o
   ending = new AbortController();
   follow(folder, { known });
   await show("web-node busybox:1");
+  await until("a refusal", 4000, () => refusals().length === 1);
   expect(refusals()[0]).toEndWith("; default/web-node stays as it was");
 });
 

@@ -1,6 +1,6 @@
 import "./manifest.ts";
 import { afterEach, expect, test } from "bun:test";
-import { type Files, FilesError } from "../../host/files.ts";
+import { type FileChanged, type Files, FilesError } from "../../host/files.ts";
 // Loaded when the first manifest is read; here at once, so that it costs no turn of the event loop.
 import "../../proto/yaml/parse.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
@@ -28,6 +28,7 @@ async function follow(contents: Readonly<Record<string, string>>, files: (files:
   const folder = disk.at("/m");
   await disk.at("/").makeFolder("m", 0o755);
   for (const [name, text] of Object.entries(contents)) await folder.write(name, text, 0o644);
+  await clock.advance(1000);
   const log = new FakeLog();
   const offers: string[] = [];
   const desired = {
@@ -174,10 +175,10 @@ const withDeafness =
     return {
       ...files,
       watch: (path, changed, gone, signal) => {
-        const tell = (name: string | undefined) => {
+        const tell: FileChanged = (name, isInPlace) => {
           if (now() - toldAt < 2) return;
           toldAt = now();
-          changed(name);
+          changed(name, isInPlace);
         };
         files.watch(path, tell, gone, signal);
       },
@@ -195,4 +196,49 @@ test("of a file that changes twice in a moment the second version is not left to
   await folder.write("web.yaml", manifest("web", "busybox:3"), 0o644);
   await clock.advance(100);
   expect(offers).toEqual([1, 2, 3].map((n) => `default/web-node busybox:${n}`));
+});
+
+test("what is renamed into its place is read at once, and what is written there when nobody has written for 30 ms", async () => {
+  let write = (_name: string) => {};
+  const { clock, folder, offers, start } = await follow({}, (files) => ({
+    ...files,
+    watch: (path, changed, gone, signal) => {
+      if (path === "/m") write = (name) => changed(name, true);
+      files.watch(path, changed, gone, signal);
+    },
+  }));
+  await start();
+  await clock.advance(1000);
+  await folder.write("a.yaml", manifest("a"), 0o644);
+  await rest();
+  expect(offers.splice(0)).toEqual(["", "default/a-node busybox:1"]);
+  for (const image of ["busybox:2", "busybox:3"]) {
+    await folder.write("a.yaml", manifest("a", image), 0o644);
+    write("a.yaml");
+    await clock.advance(29);
+  }
+  expect(offers).toEqual([]);
+  await clock.advance(1);
+  expect(offers).toEqual(["default/a-node busybox:3"]);
+});
+
+test("the news of a write that comes while the file is read is heeded", async () => {
+  let write = (_name: string) => {};
+  const { clock, disk, folder, offers, start } = await follow({}, (files) => ({
+    ...files,
+    watch: (path, changed, gone, signal) => {
+      if (path === "/m") write = (name) => changed(name, true);
+      files.watch(path, changed, gone, signal);
+    },
+  }));
+  await start();
+  await clock.advance(1000);
+  disk.after = (verb) => (verb === "read" ? write("a.yaml") : undefined);
+  await folder.write("a.yaml", manifest("a"), 0o644);
+  await clock.advance(20);
+  expect(offers).toEqual([""]);
+  disk.after = () => {};
+  await folder.write("a.yaml", manifest("a", "busybox:2"), 0o644);
+  await clock.advance(0);
+  expect(offers).toEqual(["", "default/a-node busybox:2"]);
 });

@@ -34,6 +34,8 @@ interface Watch extends StaticPathSettings {
   readonly files: Files;
   /** By path. */
   readonly known: Map<string, KnownFile>;
+  /** What was heard of files since they were read last: that they have come, or that somebody writes to them. */
+  readonly heard: Map<string, "arrived" | "written">;
   /** Who was refused by the last look because another file has the pod's name or uid. */
   conflicts: ReadonlySet<string>;
   /** What was offered last. */
@@ -58,7 +60,8 @@ export async function followStaticPath(settings: StaticPathSettings, signal: Abo
   const watch = createWatch(settings);
   const { files, path } = watch;
   const alarm = createAlarm(clock, signal);
-  const arm = createPathWatch({ files, path, ring: alarm.ring }, signal);
+  const heard = (file: string, isInPlace: boolean) => watch.heard.set(file, isInPlace ? "written" : "arrived");
+  const arm = createPathWatch({ files, path, ring: alarm.ring, heard }, signal);
   const reading = createTrouble(log, { folder: path }, "the folder of manifests is read again");
   const offering = createTrouble(log, { folder: path }, "the pods of the manifests are taken again");
 
@@ -103,6 +106,7 @@ function createWatch(settings: StaticPathSettings): Watch {
     path,
     files,
     known: lastGoodOf(settings.desired, path),
+    heard: new Map(),
     conflicts: new Set(),
     offered: undefined,
   };
@@ -150,10 +154,12 @@ function createAlarm(clock: Clock, signal: AbortSignal) {
 
 /** Reads what has changed. Returns when to look again because a file is still being written; infinity when none is. */
 async function read(watch: Watch): Promise<number> {
-  const { known } = watch;
+  const { known, heard } = watch;
+  const earlier = [...heard.keys()];
   const entries = await manifestsOf(watch);
   const present = new Set(entries.map(({ path }) => path));
   for (const path of known.keys()) if (!present.has(path)) known.delete(path);
+  for (const path of earlier) if (!present.has(path)) heard.delete(path);
   const looks = await Promise.all(entries.map((entry) => readEntry(watch, entry)));
   return Math.min(...looks.filter((until) => until !== undefined));
 }
@@ -182,16 +188,23 @@ async function offer(watch: Watch): Promise<void> {
 }
 
 async function readEntry(watch: Watch, { path, isLink }: ManifestEntry): Promise<number | undefined> {
-  const { files, known, clock, nodeName } = watch;
+  const { files, known, heard, clock, nodeName } = watch;
+  const news = heard.get(path);
+  // It tells of what the next line will see; what is heard from here on may tell of something newer.
+  heard.delete(path);
+  const hasArrived = () => news === "arrived" && heard.get(path) !== "written";
   let stat: FileStat | undefined;
   try {
     stat = await files.stat(path);
     if (stat === undefined) throw new FilesError("ENOENT", path, `${path} is a link that leads nowhere`);
     // Folders are none of our business: manifests are not looked for in them.
     if (stat.kind === "directory" || isSame(known.get(path)?.stat, stat)) return undefined;
-    const until = unsettledUntil(stat, clock.now());
+    const until = unsettledUntil(stat, hasArrived(), clock.now());
     if (until !== undefined) return until;
     const text = await files.read(path, LARGEST_MANIFEST_BYTES);
+    // The news of a write may come after the look at what it wrote.
+    const late = unsettledUntil(stat, hasArrived(), clock.now());
+    if (late !== undefined) return late;
     // Loaded with the first manifest: an agent without one has no need of what judges them in its memory.
     const { readPodManifest } = await import("./manifest.ts");
     keep(watch, path, stat, await readPodManifest(text, { path, nodeName }));

@@ -127,12 +127,14 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
     test("a watch tells the name of what changes in the folder, until its signal aborts", async () => {
       await bed.files.makeFolder("watched", 0o755);
       const names: (string | undefined)[] = [];
+      const written: (string | undefined)[] = [];
       const ending = new AbortController();
       const { promise, resolve } = Promise.withResolvers<void>();
       bed.files.watch(
         "watched",
-        (changed) => {
+        (changed, isInPlace) => {
           names.push(changed);
+          if (isInPlace) written.push(changed);
           if (changed === "seen") resolve();
         },
         () => {},
@@ -142,6 +144,7 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       await promise;
       ending.abort();
       expect(names).toContain("seen");
+      expect(written).not.toContain("seen");
     });
 
     test("a watch says when its folder is gone", async () => {

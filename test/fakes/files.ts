@@ -1,5 +1,5 @@
 import { dirname, relative, resolve } from "node:path/posix";
-import { type FileEntry, type FileStat, type Files, FilesError, within } from "../../host/files.ts";
+import { type FileChanged, type FileEntry, type FileStat, type Files, FilesError, within } from "../../host/files.ts";
 
 type Node =
   | { readonly kind: "directory"; readonly mode: number; readonly inode: number }
@@ -22,7 +22,7 @@ export class FakeDisk {
   /** Awaited between a verb's effect and its answer. */
   after: (verb: FilesVerb, path: string) => Promise<void> | void = () => {};
   readonly #now: () => number;
-  readonly #watchers = new Set<{ path: string; changed: (name: string | undefined) => void; gone: () => void }>();
+  readonly #watchers = new Set<{ path: string; changed: FileChanged; gone: () => void }>();
   #inodes = 1;
 
   constructor(now: () => number) {
@@ -141,7 +141,7 @@ export class FakeDisk {
     this.#changed(path);
   }
 
-  #watch(path: string, changed: (name: string | undefined) => void, gone: () => void, signal: AbortSignal): void {
+  #watch(path: string, changed: FileChanged, gone: () => void, signal: AbortSignal): void {
     if (this.nodes.get(path)?.kind !== "directory") throw new FilesError("ENOENT", path, `${path} does not exist`);
     const watcher = { path, changed, gone };
     this.#watchers.add(watcher);
@@ -153,7 +153,7 @@ export class FakeDisk {
       if (watcher.path === path && !this.nodes.has(path)) {
         this.#watchers.delete(watcher);
         watcher.gone();
-      } else if (dirname(path) === watcher.path) watcher.changed(relative(watcher.path, path));
+      } else if (dirname(path) === watcher.path) watcher.changed(relative(watcher.path, path), false);
     }
   }
 }

@@ -203,6 +203,7 @@ function createActing(parts: AgentParts, observed: ObservedPods, images: Observe
 function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | undefined, now: number): Touched {
   switch (action.kind) {
     case "prepareVolumes":
+      return { kind: "madeFiles" };
     case "removePodFiles":
       return { kind: "files" };
     case "pullImage":

@@ -211,6 +211,15 @@ for (const kind of ["files", "everything"] as const)
     expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
   });
 
+test("files that our call has made are known without a look", async () => {
+  const { pods, disk } = await createReadScene();
+  disk.before = (verb, path) => {
+    throw new Error(`${verb} ${path}`);
+  };
+  pods.mutated(uid, { kind: "madeFiles" });
+  expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
+});
+
 test("an event wakes its pod and is read in the pod's own turn", async () => {
   const { look, hear, runtime, woken, container } = await createReadScene();
   runtime.exit(container, 3);

@@ -50,6 +50,8 @@ export type Touched =
   | { readonly kind: "container"; readonly id: ContainerId }
   /** What the answer to CreateContainer tells is all that a look could: it is there, and has not been started. */
   | { readonly kind: "made"; readonly container: ObservedContainer }
+  /** The pod has files now, and none of its logs was touched. */
+  | { readonly kind: "madeFiles" }
   | { readonly kind: "files" }
   | { readonly kind: "nothing" }
   | { readonly kind: "everything" };
@@ -178,6 +180,9 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
   entry.mutations++;
   switch (touched.kind) {
     case "nothing":
+      return;
+    case "madeFiles":
+      entry.hasFiles = true;
       return;
     case "files":
       entry.areFilesStale = true;

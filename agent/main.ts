@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
-import { createFiles, type Files } from "../host/files.ts";
+import { createFiles, type Files, FilesError } from "../host/files.ts";
 import { type LockResult, takeLock } from "../host/lock.ts";
 import type { Log } from "../host/log.ts";
 import { giveBackMemory } from "../host/memory.ts";
@@ -91,7 +91,9 @@ function lockRoot(root: Files, self: string): LockResult {
   try {
     return takeLock(root.path("berth.lock"), self);
   } catch (error) {
-    return failStart("the root directory cannot be locked", inOrder)(error);
+    const isInTheWay = error instanceof FilesError && ["ELOOP", "EISDIR"].includes(error.code);
+    const cure = isInTheWay ? "remove it, or give --root-dir another folder" : inOrder;
+    return failStart("the root directory cannot be locked", cure)(error);
   }
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -40,7 +40,15 @@ const refusals: readonly (readonly [sentence: string, prepare: (root: string) =>
   [
     "a lock that is a folder",
     (root) => mkdir(join(root, "berth.lock"), { recursive: true }),
-    "the root directory cannot be locked: ROOT/berth.lock is a directory",
+    "the root directory cannot be locked: ROOT/berth.lock is a directory, not a regular file: remove it",
+  ],
+  [
+    "a lock that is a symlink",
+    async (root) => {
+      await mkdir(root);
+      await symlink("/dev/null", join(root, "berth.lock"));
+    },
+    "the root directory cannot be locked: ROOT/berth.lock is a symlink, and no lock is taken through one: remove it",
   ],
   [
     "a socket whose place is taken",
@@ -86,4 +94,14 @@ test("a runtime's socket with too long a name is wrong configuration: one line, 
     expect.stringMatching(/^--container-runtime-endpoint: found "unix:.*, its path at most 107 bytes long$/),
   ]);
   expect(exitCode).toBe(2);
+});
+
+test("a working directory that is gone: one line, and exit code 1", async () => {
+  const gone = join(folder, "gone");
+  await mkdir(gone);
+  const argv = ["sh", "-c", 'rmdir "$1"; shift; exec "$@"', "sh", gone, process.execPath, program, "run"];
+  const child = Bun.spawn(argv, { cwd: gone, stderr: "pipe", stdout: "ignore" });
+  const [text, exitCode] = await Promise.all([child.stderr.text(), child.exited]);
+  expect(text).toBe("the working directory is gone: change to one that is there\n");
+  expect(exitCode).toBe(1);
 });

@@ -17,7 +17,7 @@ export async function run(argv: readonly string[]): Promise<number> {
     const loaded = await loadConfig({
       argv,
       files: createFiles("/"),
-      workingDirectory: process.cwd(),
+      workingDirectory: workingDirectory(),
       hostname: createProc().hostname(),
     });
     if (loaded.kind === "version") process.stdout.write(versionLine());
@@ -37,6 +37,14 @@ export async function run(argv: readonly string[]): Promise<number> {
     return 0;
   } catch (error) {
     return refuse(error);
+  }
+}
+
+function workingDirectory(): string {
+  try {
+    return process.cwd();
+  } catch (error) {
+    throw new StartError("the working directory is gone: change to one that is there", { cause: error });
   }
 }
 

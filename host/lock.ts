@@ -1,6 +1,6 @@
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, constants, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
-import { toFilesError } from "./files.ts";
+import { FilesError, toFilesError } from "./files.ts";
 
 /** What became of the wish to be the only one: the lock, or whoever has it. */
 export type LockResult =
@@ -19,7 +19,10 @@ export function takeLock(path: string, self: string): LockResult {
   try {
     return lockFile(path, self);
   } catch (error) {
-    throw toFilesError(path, error);
+    const failure = toFilesError(path, error);
+    if (failure.code !== "ELOOP") throw failure;
+    // O_NOFOLLOW says it with the same code as a loop: whoever may place a link must not choose the file that we write into.
+    throw new FilesError("ELOOP", path, `${path} is a symlink, and no lock is taken through one`, { cause: error });
   }
 }
 

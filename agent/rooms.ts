@@ -3,6 +3,7 @@ import type { PodStatus } from "../proto/kubernetes/gen/types.ts";
 import type { Action } from "./decide/action.ts";
 import type { DesiredNow } from "./decide/desired.ts";
 import type { ObservedPod } from "./decide/observed.ts";
+import type { Obstacle } from "./decide/plan.ts";
 import type { Stage } from "./decide/stage.ts";
 import type { Taken } from "./decide/taken.ts";
 
@@ -16,7 +17,7 @@ export interface Rooms {
   act(uid: PodUid, desired: DesiredNow | undefined, observed: ObservedPod, action: Action, call: Call): Promise<Done>;
   /** Names a failure as Kubernetes does. */
   explain(action: Action, error: unknown): Explanation;
-  report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: Stage): void;
+  report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: Stage, obstacle?: Obstacle): void;
   took(taken: Taken): void;
   /** Nothing is left of the pod. */
   finished(uid: PodUid): void;

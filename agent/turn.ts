@@ -119,7 +119,7 @@ function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }:
   const now = clock.now();
   if (desired === undefined) return decideOrphan(observed, pod.memory, now);
   const decision = decidePod(desired, observed, pod.memory, settings(), now);
-  rooms.report(pod.uid, desired, decision.status, decision.stage);
+  rooms.report(pod.uid, desired, decision.status, decision.stage, decision.obstacle);
   return decision;
 }
 

@@ -1,10 +1,18 @@
-import { type Action, subjectOf } from "./action.ts";
+import { type Action, laneOf, subjectOf } from "./action.ts";
 import { type Failure, type PodMemory, pullAgainAt, pullNewsUntil, retryAt } from "./memory.ts";
 
 /** Actions to take now, and when to look again if nothing happens before. */
 export interface Plan {
   readonly actions: readonly Action[];
   readonly lookAgainAt: number | undefined;
+  /** Why the last try of something that has to end has failed. */
+  readonly obstacle: Obstacle | undefined;
+}
+
+/** What is in the way, in the words that users know. */
+export interface Obstacle {
+  readonly reason: string;
+  readonly message: string;
 }
 
 /**
@@ -14,6 +22,7 @@ export interface Plan {
 export function createPlan(memory: PodMemory, now: number) {
   const actions: Action[] = [];
   let lookAgainAt: number | undefined;
+  let obstacle: Obstacle | undefined;
 
   function waitUntil(at: number): void {
     lookAgainAt = Math.min(at, lookAgainAt ?? at);
@@ -22,6 +31,8 @@ export function createPlan(memory: PodMemory, now: number) {
   /** Takes the action into the plan; false, and a due time noted, when its last failure is too young. */
   function propose(action: Action): boolean {
     const failure = memory.failures.get(subjectOf(action));
+    if (failure !== undefined && !failure.isOutage && laneOf(action) === "end")
+      obstacle ??= { reason: failure.reason, message: failure.message };
     if (failure !== undefined && mustWait(action, failure)) return false;
     // Two containers of one image are one pull.
     if (action.kind !== "pullImage" || !actions.some((a) => a.kind === "pullImage" && a.image === action.image))
@@ -41,7 +52,7 @@ export function createPlan(memory: PodMemory, now: number) {
   return {
     propose,
     waitUntil,
-    result: (): Plan => ({ actions, lookAgainAt }),
+    result: (): Plan => ({ actions, lookAgainAt, obstacle }),
   };
 }
 

@@ -6,7 +6,7 @@ import { withLostContainers } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
-import { createPlan, type PlanInProgress } from "./plan.ts";
+import { createPlan, type Obstacle, type PlanInProgress } from "./plan.ts";
 import { type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import type { Stage } from "./stage.ts";
@@ -20,6 +20,7 @@ export interface Decision {
   readonly status: PodStatus;
   readonly memory: PodMemory;
   readonly lookAgainAt: number | undefined;
+  readonly obstacle: Obstacle | undefined;
 }
 
 /** The whole policy for one pod that a source has asked for. Pure: the same arguments always give the same decision. */

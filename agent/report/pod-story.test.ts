@@ -4,6 +4,7 @@ import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { Action } from "../decide/action.ts";
 import type { DesiredPod } from "../decide/desired.ts";
+import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Taken } from "../decide/taken.ts";
 import { createPodStories } from "./pod-story.ts";
@@ -35,8 +36,8 @@ function createScene() {
     acceptedAt: 0,
     revision: 0,
   });
-  const report = (status: PodStatus, stage: Stage = "syncing", name: string = uid) =>
-    stories.report(name as PodUid, desiredOf(name), status, stage);
+  const report = (status: PodStatus, stage: Stage = "syncing", name: string = uid, obstacle?: Obstacle) =>
+    stories.report(name as PodUid, desiredOf(name), status, stage, obstacle);
   const took = (action: Action, ms = 1, result: Taken["result"] = { ok: true }) =>
     stories.took({ uid, pod: "shop/web", action, startedAt: 1000, endedAt: 1000 + ms, result });
   const steps = () =>
@@ -66,6 +67,25 @@ test("what failed is a warning with its reason, and no step", () => {
     },
   ]);
   expect(steps()).toEqual([]);
+});
+
+const failure = (message: string, isOutage = false) =>
+  ({ ok: false, reason: "KillPodSandboxError", message, isOutage }) as const;
+
+test("what fails in the same way again and again is told once, until it succeeds or fails in another way", () => {
+  const { log, stories, took } = createScene();
+  const levels = (...results: readonly Taken["result"][]) => {
+    for (const result of results) took(stopSandbox, 1, result);
+    return log.lines.splice(0).map(({ level }) => level);
+  };
+  const [same, other] = [failure("no network"), failure("no shim")];
+  expect(levels(same, same, same)).toEqual(["warn", "debug", "debug"]);
+  expect(levels(other, other, { ok: true }, other)).toEqual(["warn", "debug", "info", "warn"]);
+  expect(levels("given up", failure("away", true), other)).toEqual(["debug", "debug", "debug"]);
+  took({ ...stopSandbox, id: "t" as SandboxId }, 1, other);
+  expect(log.told()).toEqual(["warn: failed to stop sandbox: its manifest is gone: no shim"]);
+  stories.finished(uid);
+  expect(levels(other)).toEqual(["warn"]);
 });
 
 test("what was given up is not worth a line, and a pod without a name is named by its uid alone", () => {
@@ -158,6 +178,23 @@ test("whoever listens hears of each change, not of the same word again, until it
   end();
   report({ phase: "Pending" });
   expect(heard).toBe(4);
+});
+
+test("what keeps a pod from ending is part of its word, and a change of it is news", () => {
+  const { stories, report } = createScene();
+  let heard = 0;
+  stories.subscribe(() => {
+    heard++;
+  });
+  const obstacles = [undefined, "no network", "no network", "no shim", undefined].map((message) => {
+    const obstacle = message === undefined ? undefined : { reason: "KillPodSandboxError", message };
+    report({ phase: "Running" }, "terminating", uid, obstacle);
+    return stories.all()[0]?.obstacle?.message;
+  });
+  expect({ obstacles, heard }).toEqual({
+    obstacles: [undefined, "no network", "no network", "no shim", undefined],
+    heard: 4,
+  });
 });
 
 test("the end of a pod is told once, and that of one which nobody wanted is not", () => {

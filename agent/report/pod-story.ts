@@ -1,8 +1,9 @@
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { type Action, describe } from "../decide/action.ts";
+import { type Action, describe, subjectOf } from "../decide/action.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
+import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
 import type { Taken } from "../decide/taken.ts";
@@ -13,10 +14,12 @@ export interface PodReport {
   readonly status: PodStatus;
   readonly stage: Stage;
   readonly steps: readonly Step[];
+  /** What keeps the pod, or something of it, from ending. */
+  readonly obstacle: Obstacle | undefined;
 }
 
 export interface PodStories {
-  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: Stage): void;
+  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: Stage, obstacle?: Obstacle): void;
   took(taken: Taken): void;
   finished(uid: PodUid): void;
   /** Sorted by namespace and name. */
@@ -32,6 +35,7 @@ interface Story {
   /** The status as text, to tell whether the next one is news. */
   text: string;
   stage: Stage;
+  obstacle: Obstacle | undefined;
   readonly steps: Map<string, Step>;
 }
 
@@ -39,11 +43,20 @@ interface Story {
 export function createPodStories(log: Log): PodStories {
   const stories = new Map<PodUid, Story>();
   const listeners = new Set<() => void>();
+  const failures = createToldFailures();
 
   function storyOf(uid: PodUid): Story {
     const known = stories.get(uid);
     if (known !== undefined) return known;
-    const story: Story = { uid, desired: undefined, status: undefined, text: "", stage: "syncing", steps: new Map() };
+    const story: Story = {
+      uid,
+      desired: undefined,
+      status: undefined,
+      text: "",
+      stage: "syncing",
+      obstacle: undefined,
+      steps: new Map(),
+    };
     stories.set(uid, story);
     return story;
   }
@@ -53,25 +66,31 @@ export function createPodStories(log: Log): PodStories {
   }
 
   return {
-    report(uid, desired, status, stage) {
+    report(uid, desired, status, stage, obstacle) {
       const story = storyOf(uid);
-      const text = JSON.stringify(status);
+      const text = JSON.stringify([status, obstacle]);
       const isNew = story.text !== text || story.stage !== stage;
       if (isNew) tellPhase(log, story, desired, status);
-      Object.assign(story, { desired, status, stage, text });
+      Object.assign(story, { desired, status, stage, obstacle, text });
       if (isNew) tell();
     },
     took({ uid, pod, action, startedAt, endedAt, result }) {
       const fields = { ...(pod === "" ? {} : { pod }), uid, ms: Math.round(endedAt - startedAt) };
       const sentence = describe(action);
+      const isNews = typeof result !== "string" && failures.isNews(uid, action, result);
       if (result === "given up") log.debug(fields, `given up: ${sentence}`);
       else if (result.ok) log.info(fields, sentence);
       else if (result.isOutage) log.debug(fields, `waits for the container runtime: ${sentence}`);
-      else log.warn({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
+      else {
+        // It may be tried again every few seconds for days: that it fails in the same way again is no warning.
+        const level = isNews ? "warn" : "debug";
+        log[level]({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
+      }
       const story = stories.get(uid);
       if (story !== undefined && typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);
     },
     finished(uid) {
+      failures.forget(uid);
       const story = stories.get(uid);
       if (!stories.delete(uid) || story?.desired === undefined) return;
       log.info(whose(story), "the pod is gone");
@@ -79,16 +98,33 @@ export function createPodStories(log: Log): PodStories {
     },
     all: () =>
       [...stories.values()]
-        .flatMap(({ desired, status, stage, steps }) =>
+        .flatMap(({ desired, status, stage, obstacle, steps }) =>
           desired === undefined || status === undefined
             ? []
-            : [{ pod: desired.pod, status, stage, steps: [...steps.values()] }],
+            : [{ pod: desired.pod, status, stage, steps: [...steps.values()], obstacle }],
         )
         .toSorted((a, b) => (fullNameOf(a.pod) < fullNameOf(b.pod) ? -1 : 1)),
     subscribe(changed) {
       listeners.add(changed);
       return () => listeners.delete(changed);
     },
+  };
+}
+
+/** The failures that were told and not followed by a success, pod by pod; also of pods that nobody wants, which have no story. */
+function createToldFailures() {
+  const pods = new Map<PodUid, Map<string, string>>();
+  return {
+    /** True when the action has not failed in this way before, or not since it last succeeded. */
+    isNews(uid: PodUid, action: Action, result: Exclude<Taken["result"], string>): boolean {
+      const key = `${action.kind} ${subjectOf(action)}`;
+      const told = pods.get(uid) ?? new Map<string, string>();
+      if (result.ok) told.delete(key);
+      if (result.ok || result.isOutage || told.get(key) === result.message) return false;
+      pods.set(uid, told.set(key, result.message));
+      return true;
+    },
+    forget: (uid: PodUid) => pods.delete(uid),
   };
 }
 

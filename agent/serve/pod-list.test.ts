@@ -21,7 +21,8 @@ const waiting = containerOf("b", { waiting: { reason: "CrashLoopBackOff", messag
 const completed = containerOf("a", { terminated: { exitCode: 0, reason: "Completed" } });
 const failed = containerOf("b", { terminated: { exitCode: 1, reason: "Error", message: "no disk" } });
 
-const summaryOf = (status: PodStatus, stage: Stage = "syncing") => summarize({ pod, status, stage, steps: [] });
+const summaryOf = (status: PodStatus, stage: Stage = "syncing") =>
+  summarize({ pod, status, stage, steps: [], obstacle: undefined });
 
 const rows: readonly [sentence: string, status: PodStatus, stage: Stage, reason: string, message: string][] = [
   ["a pod that is well has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
@@ -94,7 +95,7 @@ test("containers that are ready are counted among all that the pod asks for, and
 test("the rest is taken over, and what is absent is empty", () => {
   const status: PodStatus = { phase: "Running", podIP: "10.0.0.7", startTime: "2026-01-01T00:00:00Z" };
   const steps = [{ what: "sandbox", ms: 85 }] as const;
-  expect(summarize({ pod, status, stage: "syncing", steps })).toMatchObject({
+  expect(summarize({ pod, status, stage: "syncing", steps, obstacle: undefined })).toMatchObject({
     namespace: "shop",
     name: "web-node",
     uid: "u",
@@ -105,11 +106,19 @@ test("the rest is taken over, and what is absent is empty", () => {
     status,
   });
   const nameless: Pod = { metadata: {}, spec: { containers: [] } };
-  expect(summarize({ pod: nameless, status: {}, stage: "syncing", steps: [] })).toMatchObject({
+  expect(summarize({ pod: nameless, status: {}, stage: "syncing", steps: [], obstacle: undefined })).toMatchObject({
     namespace: "",
     name: "",
     ip: "",
     phase: "",
     ready: "0/0",
   });
+});
+
+test("a pod that cannot end says why, and one that lives keeps quiet about what it cannot remove", () => {
+  const obstacle = { reason: "KillPodSandboxError", message: "no such network" };
+  const status: PodStatus = { phase: "Failed", reason: "DeadlineExceeded", message: "too long" };
+  expect(summarize({ pod, status, stage: "terminating", steps: [], obstacle })).toMatchObject(obstacle);
+  const well: PodStatus = { phase: "Running", containerStatuses: [running] };
+  expect(summarize({ pod, status: well, stage: "syncing", steps: [], obstacle })).toMatchObject({ reason: "" });
 });

@@ -1,4 +1,5 @@
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
 
@@ -30,10 +31,11 @@ export function summarize(report: {
   readonly status: PodStatus;
   readonly stage: Stage;
   readonly steps: readonly Step[];
+  readonly obstacle: Obstacle | undefined;
 }): PodSummary {
-  const { pod, status, stage, steps } = report;
+  const { pod, status, stage, steps, obstacle } = report;
   const containers = status.containerStatuses ?? [];
-  const { reason, message } = whyOf(status, stage);
+  const { reason, message } = whyOf(status, stage, obstacle);
   return {
     namespace: pod.metadata.namespace ?? "",
     name: pod.metadata.name ?? "",
@@ -50,7 +52,8 @@ export function summarize(report: {
   };
 }
 
-function whyOf(status: PodStatus, stage: Stage): { readonly reason: string; readonly message: string } {
+function whyOf(status: PodStatus, stage: Stage, obstacle: Obstacle | undefined): Obstacle {
+  if (stage === "terminating" && obstacle !== undefined) return obstacle;
   if (stage === "terminating" && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)
     return { reason: status.reason ?? "", message: status.message ?? "" };

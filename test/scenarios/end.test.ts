@@ -1,6 +1,8 @@
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
+import { summarize } from "../../agent/serve/pod-list.ts";
+import { CriError } from "../../cri/error.ts";
 import { scenario } from "./scenario.ts";
-import { makePod } from "./stage.ts";
+import { createStage, makePod } from "./stage.ts";
 
 scenario(
   "a pod whose manifest is gone gets its grace period and leaves nothing",
@@ -188,3 +190,25 @@ scenario(
     `);
   },
 );
+
+test("a pod that cannot be removed says why while it ends", async () => {
+  const stage = await createStage();
+  await stage.start();
+  await stage.offer(makePod("web"));
+  stage.runtime.failures.stopContainer = [new CriError("UNKNOWN", "StopContainer", "the shim is gone")];
+  stage.runtime.failures.removePodSandbox = Array.from(
+    { length: 8 },
+    () => new CriError("UNKNOWN", "RemovePodSandbox", "no such network"),
+  );
+  await stage.offer();
+  const why = () =>
+    stage
+      .pods()
+      .map((report) => summarize(report))
+      .map(({ reason, message }) => `${reason}: ${message}`);
+  expect(why()).toEqual(["KillContainerError: StopContainer: the shim is gone"]);
+  await stage.advance("1s");
+  expect(why()).toEqual(["KillPodSandboxError: RemovePodSandbox: no such network"]);
+  await stage.advance("2m");
+  expect(why()).toEqual([]);
+});

@@ -231,7 +231,10 @@ export class Stage {
       // What a report says anyway is not said twice.
       if (!message.startsWith("the pod is ") && !message.startsWith("the pod has failed")) this.#tell(pod + message);
     };
-    const log: Log = { debug: () => {}, info: say, warn: say, error: say, child: () => log };
+    // Each try that fails is part of the story, although the log tells the same failure once.
+    const debug: Log["debug"] = (fields, message) =>
+      message.startsWith("failed to ") ? say(fields, message) : undefined;
+    const log: Log = { debug, info: say, warn: say, error: say, child: () => log };
     return log;
   }
 }

@@ -6,21 +6,23 @@ import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import { createDesiredPods, type SourceKind } from "./pods.ts";
-import { createPodRecords } from "./records.ts";
+import { createPodRecords, type PodRecords } from "./records.ts";
 
 interface Options {
   readonly kinds?: readonly SourceKind[];
   readonly hasSilentSource?: boolean;
   readonly disk?: FakeDisk;
+  readonly slow?: (records: PodRecords) => PodRecords;
 }
 
 /** What should run on a node, as the loop hears of it. */
-function createScene({ kinds = ["file"], hasSilentSource = false, disk = new FakeDisk(() => 0) }: Options = {}) {
+function createScene(options: Options = {}) {
+  const { kinds = ["file"], hasSilentSource = false, disk = new FakeDisk(() => 0), slow = (same) => same } = options;
   const clock = new FakeClock();
   const log = new FakeLog();
   const heard: string[] = [];
   const desired = createDesiredPods({
-    records: createPodRecords(disk.at("/root"), log),
+    records: slow(createPodRecords(disk.at("/root"), log)),
     clock,
     log,
     kinds,
@@ -282,4 +284,61 @@ test("a pod that moves from one source to another under its uid is no conflict, 
   await second.desired.finished(web);
   expect(wantedOf(second.desired.get(web)).source.kind).toBe("http");
   expect(second.log.told()).toEqual([]);
+});
+
+test("a record that is written while the old one is removed stays", async () => {
+  const removing = Promise.withResolvers<void>();
+  const slow = (records: PodRecords): PodRecords => ({
+    ...records,
+    async remove(uid) {
+      await removing.promise;
+      await records.remove(uid);
+    },
+  });
+  const { desired, file, records } = createScene({ slow });
+  await desired.restore();
+  await file(fromFile("web"));
+  await file();
+  const finished = desired.finished(web);
+  const again = file(fromFile("web"));
+  await rest();
+  removing.resolve();
+  await Promise.all([finished, again]);
+  expect(wantedOf(desired.get(web)).termination).toBeUndefined();
+  expect(records()).toEqual(["web-1.json"]);
+});
+
+/** A scene in which a pod has to end, and a word that has just been taken is still being written. */
+async function createSlowScene() {
+  const scene = createScene();
+  await scene.desired.restore();
+  await scene.file(fromFile("web"));
+  await scene.file();
+  const written = Promise.withResolvers<void>();
+  scene.disk.after = (verb) => (verb === "write" ? written.promise : undefined);
+  return { ...scene, letWrite: written.resolve };
+}
+
+test("a pod that begins anew before the old record is removed keeps its new one", async () => {
+  const { desired, file, records, letWrite } = await createSlowScene();
+  const earlier = file(fromFile("api"));
+  await rest();
+  const again = file(fromFile("api"), fromFile("web"));
+  const finished = desired.finished(web);
+  letWrite();
+  await Promise.all([earlier, again, finished]);
+  expect(wantedOf(desired.get(web)).termination).toBeUndefined();
+  expect(records()).toEqual(["api-1.json", "web-1.json"]);
+});
+
+test("a pod that has ended is not begun anew by a word that was taken back since", async () => {
+  const { desired, file, letWrite } = await createSlowScene();
+  const earlier = file(fromFile("web"), fromFile("api"));
+  await rest();
+  const latest = file(fromFile("db"));
+  const finished = desired.finished(web);
+  letWrite();
+  await Promise.all([earlier, latest, finished]);
+  const wanted = desired.all().filter(({ termination }) => termination === undefined);
+  expect(wanted.map(({ uid }) => uid as string)).toEqual(["db-1"]);
 });

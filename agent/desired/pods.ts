@@ -3,10 +3,10 @@ import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import { type ForeignClaim, foreignClaims, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
-import { placeOf } from "./place.ts";
+import { foreignClaims, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
 import { createPodIndex } from "./pod-index.ts";
 import type { PodRecords } from "./records.ts";
+import { createRefusals } from "./refusals.ts";
 
 export type SourceKind = StaticPodSource["kind"];
 
@@ -42,9 +42,8 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const pods = createPodIndex();
   const words = new Map<SourceKind, readonly OfferedPod[]>();
   const silent = new Set(kinds);
-  /** What was refused by the last merge because another source has the uid. */
-  let refused: ReadonlySet<string> = new Set();
-  /** One merge at a time, so that records are written in the order of decisions. */
+  const tellRefusals = createRefusals(log);
+  /** One merge or end at a time, so that records are written and removed in the order of decisions. */
   let merging: Promise<void> = Promise.resolve();
 
   /** A record that cannot be written does not keep a pod from running; it would only be forgotten with the agent. */
@@ -69,31 +68,30 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       else interrupt(pod.uid);
     });
     await Promise.all(written);
-    tellRefused();
+    tellRefusals(foreignClaims(pods.get, words));
     if (silent.delete(kind) && silent.size === 0) complete();
   }
 
-  /** Each once, for as long as it lasts. */
-  function tellRefused(): void {
-    const claims = foreignClaims(pods.get, words);
-    const told = refused;
-    refused = new Set(claims.map(sentenceOf));
-    for (const claim of claims) {
-      const { pod, source } = claim.offer;
-      const fields = {
-        pod: fullNameOf(pod),
-        uid: pod.metadata.uid,
-        [source.kind === "file" ? "file" : "url"]: placeOf(source),
-      };
-      if (!told.has(sentenceOf(claim))) log.error(fields, sentenceOf(claim));
-    }
+  function inOrder(work: () => Promise<void>): Promise<void> {
+    const done = merging.then(work);
+    // Work that failed fails for whoever asked for it; the next begins anew.
+    merging = done.catch(() => undefined);
+    return done;
   }
 
-  function enqueue(kind: SourceKind, offered: readonly OfferedPod[]): Promise<void> {
-    const merged = merging.then(() => merge(kind, offered));
-    // A merge that failed fails for whoever offered; the next one begins anew.
-    merging = merged.catch(() => undefined);
-    return merged;
+  const enqueue = (kind: SourceKind, offered: readonly OfferedPod[]) => inOrder(() => merge(kind, offered));
+
+  /** What follows when a pod is known no more; another one of its uid may have begun since. */
+  async function settleEnd(pod: DesiredPod): Promise<void> {
+    const { uid } = pod;
+    if (pods.get(uid) === undefined)
+      await records.remove(uid).catch((error: unknown) => {
+        log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
+      });
+    for (const other of pods.namesakesOf(pod)) wake(other.uid);
+    // The same pod may have been asked for again while it ended, by another source too.
+    for (const [kind, offered] of words)
+      if (offered.some((offer) => offer.pod.metadata.uid === uid)) await merge(kind, offered);
   }
 
   return {
@@ -116,18 +114,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       // Without a termination it is a pod of the same uid that was asked for again since.
       if (pod?.termination === undefined) return;
       pods.drop(pod);
-      await records.remove(uid).catch((error: unknown) => {
-        log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
-      });
-      for (const other of pods.namesakesOf(pod)) wake(other.uid);
-      // The same pod may have been asked for again while it ended, by another source too.
-      for (const [kind, offered] of words)
-        if (offered.some((offer) => offer.pod.metadata.uid === uid)) await enqueue(kind, offered);
+      await inOrder(() => settleEnd(pod));
     },
   };
-}
-
-function sentenceOf({ offer: { pod, source }, owner }: ForeignClaim): string {
-  const what = source.kind === "file" ? "manifest" : `static pod ${fullNameOf(pod)} from the URL`;
-  return `${what} refused: pod uid ${pod.metadata.uid} is already defined by ${placeOf(owner)}`;
 }

@@ -70,9 +70,9 @@ describe("containerd's own events", () => {
   const deletion = (id: string) => TaskDelete.encode(TaskDelete.fromPartial({ containerId: "c", id }));
   const rows: readonly [string, Envelope, ContainerEvent | undefined][] = [
     [
-      "a container was created",
+      "a container was created: its start says more",
       envelope("containerd.events.ContainerCreate", ContainerCreate.encode({ id: "c", image: "i" })),
-      heard("created"),
+      undefined,
     ],
     [
       "its task was started",
@@ -128,9 +128,10 @@ const recorded = [
   "created deleted",
 ];
 
-test("containerd 1.6 told the whole life of a pod by its own events", async () => {
+test("containerd 1.6 told the life of a pod by its own events, all but the creation", async () => {
   const envelopes = await readGoldenStream("1.6", "events", Envelope);
-  expect(livesOf(envelopes.map(readContainerdEvent))).toEqual(recorded);
+  const lives = recorded.map((life) => life.replace("created ", ""));
+  expect(livesOf(envelopes.map(readContainerdEvent)).toSorted()).toEqual(lives.toSorted());
 });
 
 test("containerd 2.1 told the whole life of a pod by events of the CRI, and whose it was", async () => {

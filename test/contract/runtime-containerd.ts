@@ -31,7 +31,7 @@ export function containerdContract(version: ContainerdVersion): void {
       image: busyboxImage,
       logFolder: join(bed.folder, "logs"),
       hasSpoken: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
-      eventsNamePods: version !== "1.6",
+      source: version === "1.6" ? "containerd-events" : "cri-events",
       end: bed.end,
     };
   });

@@ -14,7 +14,7 @@ for (const source of ["cri-events", "containerd-events"] as const)
       image,
       logFolder: "/logs",
       hasSpoken: async () => true,
-      eventsNamePods: source === "cri-events",
+      source,
       end: async () => {},
     };
   });

@@ -597,6 +597,8 @@ export class FakeRuntime implements Runtime {
     const sandbox = "sandbox" in thing ? thing.sandbox : thing;
     const uid = sandbox.config.metadata?.uid;
     const isKnown = this.#source === "cri-events";
+    // Of containerd's own events creations are not asked for.
+    if (change === "created" && !isKnown) return;
     this.#tell({
       kind: "container",
       change,

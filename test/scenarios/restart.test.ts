@@ -1,6 +1,6 @@
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { scenario } from "./scenario.ts";
-import { makePod } from "./stage.ts";
+import { createStage, makePod } from "./stage.ts";
 
 scenario(
   "a crashing container is restarted at once, then after 10, 20 and 40 seconds, until it stays",
@@ -253,3 +253,31 @@ scenario(
     `);
   },
 );
+
+/*
+ * 1. an agent asks for a container, and dies      3. the runtime makes the container that the dead agent asked for
+ * 2. the next one lists none, and asks for it too
+ *
+ * containerd's own events do not tell of a creation. The name is taken, though: the refusal is why the pod is listed again.
+ */
+test("a container that is still being created for an agent that died is found, although no event tells of it", async () => {
+  const stage = await createStage();
+  stage.runtime.losesEvents = true;
+  const resume = stage.runtime.hang("createContainer");
+  await stage.start();
+  await stage.offer(makePod("web"));
+  stage.kill();
+  await stage.start();
+  await stage.advance("1s");
+  stage.told();
+  resume();
+  await stage.advance("5s");
+  expect(stage.told()).toMatchInlineSnapshot(`
+    "1s web: failed to create container a (attempt 0): it has not run yet: createContainer: name "default/web-node/a #0" is reserved for "container-2"
+    1s report web Running: a waiting CreateContainerError
+    2s web: start container a (attempt 0)
+    2s report web Running, ready: a running"
+  `);
+  expect(stage.scene()).toContain("container web-node/a #0 running");
+  await stage.stop();
+});

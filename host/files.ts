@@ -1,6 +1,7 @@
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
 import { chmod, mkdir, open, readdir, readlink, rename, rm, stat, statfs, symlink } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
+import { createFolderSync, type FolderSync } from "./folder-sync.ts";
 import { removeTree, TreeError } from "./tree.ts";
 
 /** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`). */
@@ -66,11 +67,12 @@ export interface Files {
 
 export function createFiles(root: string): Files {
   const inside = (...parts: string[]) => within(root, ...parts);
+  const syncFolder = createFolderSync();
   return {
     root,
     path: inside,
     read: (path, maxBytes) => converted(inside(path), () => readBounded(inside(path), maxBytes)),
-    write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode)),
+    write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode, syncFolder)),
     stat: (path) => orUndefined(inside(path), async () => toStat(await stat(inside(path)))),
     list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
     makeFolder: (path, mode) => converted(inside(path), () => makeFolder(inside(path), mode)),
@@ -126,7 +128,7 @@ function tooBig(path: string, maxBytes: number): FilesError {
  * The order that survives a power cut: content on the disk, then the name, then the folder that holds the name. Anything
  * less can leave an empty file under the final name.
  */
-async function replace(path: string, content: string, mode: number): Promise<void> {
+async function replace(path: string, content: string, mode: number, syncFolder: FolderSync): Promise<void> {
   const folder = dirname(path);
   const temporary = join(folder, `.${basename(path)}.${crypto.randomUUID()}.tmp`);
   try {
@@ -143,12 +145,7 @@ async function replace(path: string, content: string, mode: number): Promise<voi
     await rm(temporary, { force: true });
     throw error;
   }
-  const parent = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await parent.sync();
-  } finally {
-    await parent.close();
-  }
+  await syncFolder(folder);
 }
 
 /*

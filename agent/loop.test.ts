@@ -133,6 +133,39 @@ test("wakes during a look are one more look after it, and never one beside it", 
   expect(looks).toHaveLength(2);
 });
 
+const reentrant: readonly (readonly [room: string, wakesIn: "desired" | "observe"])[] = [
+  ["is asked what is wanted", "desired"],
+  ["looks at the node", "observe"],
+];
+for (const [sentence, wakesIn] of reentrant)
+  test(`a wake from within a turn that ${sentence} begins no second turn beside it`, async () => {
+    let looking = 0;
+    let most = 0;
+    let wakes = 0;
+    const wakeIn = (room: string) => {
+      if (room === wakesIn && wakes++ === 0) loop.wake(uid);
+    };
+    const { loop } = createScene({
+      desired: () => {
+        wakeIn("desired");
+        return undefined;
+      },
+      observe: async () => {
+        wakeIn("observe");
+        most = Math.max(most, ++looking);
+        await rest();
+        looking--;
+        return { ...nothingObserved(uid, "shop", "web"), hasFiles: true };
+      },
+      act: () => new Promise(() => {}),
+    });
+    const uid = "web" as PodUid;
+    loop.wake(uid);
+    await rest();
+    await rest();
+    expect([wakes > 0, most]).toEqual([true, 1]);
+  });
+
 test("a wake during an action is a look after it, and many wakes are one", async () => {
   let looks = 0;
   const acting = Promise.withResolvers<Done>();

@@ -50,6 +50,8 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
   }
 
   async function turnUntilClean(pod: PodInLoop): Promise<void> {
+    // Only when the pod is known to be turning: a room that wakes it from within its turn must not begin another.
+    await Promise.resolve();
     while (pod.isDirty && !isStopping) {
       pod.isDirty = false;
       if (await takeTurn(hall, pod)) return leave(pod);

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { type LocalServer, serveLocal } from "./local.ts";
 import type { PodListing } from "./pod-list.ts";
@@ -19,24 +21,27 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-function serve() {
+function serve(ballast?: string) {
   const clock = new FakeClock();
   const listeners = new Set<() => void>();
   let asked = 0;
+  let changes = 0;
   server = serveLocal({
     path,
     clock,
     // How often it was asked for stands for what it says.
-    pods: () => ({ pods: [], asked: ++asked }) as PodListing,
+    pods: () =>
+      ({ pods: [], asked: ++asked, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
     subscribe: (changed) => {
       listeners.add(changed);
       return () => listeners.delete(changed);
     },
   });
   const change = () => {
+    changes++;
     for (const changed of listeners) changed();
   };
-  return { clock, listeners, change };
+  return { clock, listeners, change, said: () => asked };
 }
 
 const get = (target: string, options: RequestInit = {}) => fetch(`http://berth${target}`, { unix: path, ...options });
@@ -45,6 +50,15 @@ const get = (target: string, options: RequestInit = {}) => fetch(`http://berth${
 async function* linesOf(answer: Response) {
   const decoder = new TextDecoder();
   for await (const chunk of answer.body ?? []) yield* decoder.decode(chunk).trimEnd().split("\n");
+}
+
+/** The answer as lines, of which nothing is read from the socket before somebody asks for one: fetch reads ahead. */
+async function* slowLinesOf(target: string) {
+  const socket = connect(path);
+  socket.pause();
+  socket.write(`GET ${target} HTTP/1.1\r\nHost: berth\r\n\r\n`);
+  yield "";
+  yield* createInterface({ input: socket });
 }
 
 test("the pods are answered, to root alone, and nothing else is", async () => {
@@ -74,6 +88,21 @@ test("whoever watches has the pods at once, and once again after a burst of chan
   expect((await lines.next()).value).toBe('{"pods":[],"asked":2}');
   expect((await lines.next()).value).toBe('{"pods":[],"asked":3}');
   expect(listeners.size).toBe(1);
+});
+
+test("a reader that is slow is not waited for with all that has been: it gets the newest when it reads again", async () => {
+  const { clock, change, said } = serve("x".repeat(200_000));
+  const lines = slowLinesOf("/pods?watch");
+  await lines.next();
+  for (let time = 0; time < 200; time++) {
+    change();
+    await clock.advance(50);
+  }
+  // As many as the buffers of the socket hold, not one for each change.
+  expect(said()).toBeLessThan(50);
+  const last = `"change":200}`;
+  for (let line = await lines.next(); !line.value?.endsWith(last); line = await lines.next())
+    expect(line.done).toBe(false);
 });
 
 test("who leaves is told nothing more", async () => {

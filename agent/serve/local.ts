@@ -60,14 +60,19 @@ function answer(request: Request, settings: LocalServerSettings): Response {
 function watchPods({ clock, pods, subscribe }: LocalServerSettings, signal: AbortSignal): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let end = () => {};
+  /** Changes are not kept for a reader that is slower than they are: it gets the newest when it has read what it has. */
+  let isBehind = false;
+  function send(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    isBehind = (controller.desiredSize ?? 0) <= 0;
+    if (!isBehind) controller.enqueue(encoder.encode(`${JSON.stringify(pods())}\n`));
+  }
   return new ReadableStream({
     start(controller) {
-      const send = () => controller.enqueue(encoder.encode(`${JSON.stringify(pods())}\n`));
       let cancel: (() => void) | undefined;
       const unsubscribe = subscribe(() => {
         cancel ??= clock.wakeAt(clock.now() + COALESCE_MS, () => {
           cancel = undefined;
-          send();
+          send(controller);
         });
       });
       end = () => {
@@ -75,7 +80,10 @@ function watchPods({ clock, pods, subscribe }: LocalServerSettings, signal: Abor
         cancel?.();
       };
       signal.addEventListener("abort", () => end(), { once: true });
-      send();
+      send(controller);
+    },
+    pull(controller) {
+      if (isBehind) send(controller);
     },
     cancel: () => end(),
   });

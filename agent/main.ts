@@ -1,23 +1,22 @@
 import { readFileSync } from "node:fs";
 import { createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
-import { createFiles, type Files, FilesError } from "../host/files.ts";
-import { type LockResult, takeLock } from "../host/lock.ts";
+import { createFiles, type Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
 import { giveBackMemory } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet } from "../host/net.ts";
 import { createProc, type Proc } from "../host/proc.ts";
-import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";
 import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
 import type { OfferedPod } from "./decide/merge.ts";
 import { followStaticPath } from "./desired/static-files.ts";
 import { followHostIPs } from "./host-ips.ts";
 import { localSocket } from "./local-socket.ts";
+import { ownRoot, ownRuntime } from "./ownership.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
-import { failStart, StartError } from "./start-error.ts";
+import { failStart, inOrder, StartError } from "./start-error.ts";
 import { parseResolvConf } from "./translate/dns.ts";
 import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
 
@@ -25,14 +24,28 @@ const STOP_WITHIN_MS = 5_000;
 
 /**
  * Runs the agent until the signal aborts; its pods go on without it. Throws `StartError` when it cannot begin: another agent
- * runs on the same root directory, or the machine lacks what the configuration asks for.
+ * runs on the same root directory or container runtime, or the machine lacks what the configuration asks for.
  */
 export async function runAgent(config: Config, log: Log, signal: AbortSignal): Promise<void> {
-  const clock = createClock();
-  const proc = createProc();
   const machine = createFiles("/");
   const root = await ownRoot(config, machine);
   await checkCgroups(config, machine, log);
+  const giveBack = await ownRuntime(config, machine, log);
+  try {
+    await runOn(config, { machine, root }, log, signal);
+  } finally {
+    giveBack();
+  }
+}
+
+async function runOn(
+  config: Config,
+  { machine, root }: { readonly machine: Files; readonly root: Files },
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
+  const clock = createClock();
+  const proc = createProc();
   const figures = await readFigures(proc, root);
   const runtime = createRuntime({
     endpoint: config.containerRuntimeEndpoint,
@@ -67,34 +80,6 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods go on");
-}
-
-const inOrder = "put that in order, or give --root-dir another folder";
-
-/** One agent a root directory: two would each undo what the other does. */
-async function ownRoot({ rootDir, nodeName }: Config, machine: Files): Promise<Files> {
-  const root = createFiles(rootDir);
-  const socket = root.path(localSocket);
-  if (!fitsSocketPath(socket))
-    throw new StartError(
-      `${socket} is longer than the ${longestSocketPathBytes} bytes that a socket's path may have: give --root-dir a shorter one`,
-    );
-  await machine.makeFolder(rootDir, 0o750).catch(failStart("there can be no root directory", inOrder));
-  const lock = lockRoot(root, `pid ${process.pid}, node ${nodeName}`);
-  if (lock.held) return root;
-  throw new StartError(
-    `another agent (${lock.holder}) runs on ${rootDir}: stop it, or give this one a --root-dir of its own`,
-  );
-}
-
-function lockRoot(root: Files, self: string): LockResult {
-  try {
-    return takeLock(root.path("berth.lock"), self);
-  } catch (error) {
-    const isInTheWay = error instanceof FilesError && ["ELOOP", "EISDIR"].includes(error.code);
-    const cure = isInTheWay ? "remove it, or give --root-dir another folder" : inOrder;
-    return failStart("the root directory cannot be locked", cure)(error);
-  }
 }
 
 /** What `berth pods` asks. */

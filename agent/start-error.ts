@@ -5,6 +5,9 @@ export class StartError extends Error {
   override readonly name = "StartError";
 }
 
+/** The usual cure where something of the root directory is not as it should be. */
+export const inOrder = "put that in order, or give --root-dir another folder";
+
 /**
  * For a file operation that the start depends on: its failure as a `StartError` of one line, with what was `wanted`, why it cannot
  * be, and the `cure`. What is no `FilesError` is a mistake of ours, and thrown on.

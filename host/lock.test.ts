@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtemp, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, realpath, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { takeLock } from "./lock.ts";
+import { realPathAhead, takeLock } from "./lock.ts";
 
 let folder: string;
 let path: string;
@@ -69,6 +69,30 @@ test("the file is for root alone, and what an older holder wrote is gone", async
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   expect(await Bun.file(path).text()).toBe("me\n");
   if (mine.held) mine.release();
+});
+
+test("a lock that is removed leaves no file, and the next one makes its own", async () => {
+  const first = takeLock(path, "me");
+  if (first.held) first.remove();
+  await expect(stat(path)).rejects.toThrow("ENOENT");
+  const second = takeLock(path, "me again");
+  expect(takeLock(path, "another")).toEqual({ held: false, holder: "me again" });
+  if (second.held) second.release();
+});
+
+test("a path is the same whatever links lead to it, and whether it is there or not", async () => {
+  await mkdir(join(folder, "run"));
+  await symlink("run", join(folder, "var"));
+  const real = join(await realpath(folder), "run/containerd/containerd.sock");
+  const ways = [
+    "run/containerd/containerd.sock",
+    "var/containerd/containerd.sock",
+    "var/../var/containerd/containerd.sock",
+  ];
+  for (const way of ways) expect(realPathAhead(join(folder, way))).toBe(real);
+  await mkdir(join(folder, "run/containerd"));
+  await writeFile(real, "");
+  for (const way of ways) expect(realPathAhead(join(folder, way))).toBe(real);
 });
 
 test("a link in the lock's place is not followed", async () => {

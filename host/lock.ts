@@ -1,10 +1,26 @@
 import { dlopen, FFIType } from "bun:ffi";
-import { closeSync, constants, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path/posix";
 import { FilesError, toFilesError } from "./files.ts";
 
 /** What became of the wish to be the only one: the lock, or whoever has it. */
 export type LockResult =
-  | { readonly held: true; readonly release: () => void }
+  | {
+      readonly held: true;
+      readonly release: () => void;
+      /** As release, and the file goes too: for locks of things that come and go. */
+      readonly remove: () => void;
+    }
   /** What the holder wrote into the file about itself. */
   | { readonly held: false; readonly holder: string };
 
@@ -34,7 +50,29 @@ function lockFile(path: string, self: string): LockResult {
     return { held: false, holder: readFileSync(path, "utf8").trim() };
   }
   libc.close();
+  const release = () => closeSync(descriptor);
+  if (fstatSync(descriptor).nlink === 0) {
+    // Its last holder has removed it between our open(2) and our flock(2): nobody else would find the file that we have.
+    release();
+    return lockFile(path, self);
+  }
   ftruncateSync(descriptor);
   writeSync(descriptor, `${self}\n`, 0);
-  return { held: true, release: () => closeSync(descriptor) };
+  const remove = () => {
+    // While we hold it, so that it is our file and nobody else's.
+    rmSync(path, { force: true });
+    release();
+  };
+  return { held: true, release, remove };
+}
+
+/** The same path for whatever links lead to it, also where the last parts of it are not there yet. */
+export function realPathAhead(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (path === "/") throw error;
+    // What cannot be followed stays as it is written; that also holds for a loop, which is nobody's path.
+    return join(realPathAhead(dirname(path)), basename(path));
+  }
 }

@@ -117,10 +117,20 @@ test("a second agent on one root directory is refused with exit code 1 and names
   const refusal = stderr.split("\n").at(-1);
   expect(refusal).toContain(`pid ${node.agent.pid},`);
   expect(refusal).toContain(node.paths.agentRoot);
+  expect(refusal).toContain("a container runtime of its own");
   await node.put(podOf("first-lives"));
   await node.running("first-lives");
   await node.removeFile("first-lives.yaml");
   await node.empty();
+});
+
+test("a second agent on one runtime is refused whatever its root directory, and names the first and its root directory", async () => {
+  const other = join(folder, "second-root");
+  const { stderr, exitCode } = await run(builtBinary, "run", "--config", node.paths.agentConfig, "--root-dir", other);
+  expect(exitCode).toBe(1);
+  const refusal = stderr.split("\n").at(-1);
+  expect(refusal).toContain(`pid ${node.agent.pid}, node berth, root directory ${node.paths.agentRoot}`);
+  expect(refusal).toContain("a runtime of its own");
 });
 
 test("under the name kubelet it takes the kubelet's flags, over the configuration file, to the same effect", async () => {

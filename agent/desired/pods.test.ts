@@ -59,18 +59,25 @@ const wantedOf = (answer: unknown) => {
   return answer as Exclude<ReturnType<ReturnType<typeof createScene>["desired"]["get"]>, string | undefined>;
 };
 
-test("a pod that is asked for is recorded before anybody is woken", async () => {
+test("a pod that is asked for begins while it is recorded; its end is recorded before anybody hears of it", async () => {
   const { desired, file, disk, records, told } = createScene();
   await desired.restore();
-  const written = Promise.withResolvers<void>();
+  let written = Promise.withResolvers<void>();
   disk.after = (verb) => (verb === "write" ? written.promise : undefined);
   const offered = file(fromFile("web"));
   await rest();
-  expect(records()).toEqual(["web-1.json"]);
-  expect(told()).toEqual([]);
+  expect(told()).toEqual(["wake web-1"]);
   written.resolve();
   await offered;
-  expect(told()).toEqual(["wake web-1", "complete"]);
+  expect(records()).toEqual(["web-1.json"]);
+  told();
+  written = Promise.withResolvers();
+  const ended = file();
+  await rest();
+  expect(told()).toEqual([]);
+  written.resolve();
+  await ended;
+  expect(told()).toEqual(["interrupt web-1"]);
 });
 
 test("the same word again changes nothing, wakes nobody and writes nothing", async () => {
@@ -132,6 +139,16 @@ test("a pod of another namespace waits for nobody", async () => {
     pod: { ...other.pod, metadata: { ...other.pod.metadata, namespace: "else" } },
   });
   expect(wantedOf(desired.get("web-2" as PodUid)).waitsFor).toBeUndefined();
+});
+
+test("a pod that takes another name under its uid is waited for under the new name, and no more under the old", async () => {
+  const { desired, file } = createScene();
+  await desired.restore();
+  await file(fromFile("web", "u-1"));
+  await file(fromFile("db", "u-1"));
+  await file(fromFile("db", "u-2"), fromFile("web", "u-3"));
+  const waits = ["u-1", "u-2", "u-3"].map((uid) => wantedOf(desired.get(uid as PodUid)).waitsFor as string | undefined);
+  expect(waits).toEqual([undefined, "u-1", undefined]);
 });
 
 test("a pod that is asked for again while it ends begins anew when it is gone", async () => {

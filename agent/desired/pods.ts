@@ -62,12 +62,16 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     words.set(kind, offered);
     const { added, changed, ended } = mergeSource(pods.all(), kind, offered, clock.now());
     for (const pod of [...added, ...changed, ...ended]) pods.put(pod);
-    const written = [...ended, ...changed, ...added].map(async (pod) => {
+    // What is new begins while it is written down: whoever dies in between leaves a manifest that the next agent takes again.
+    for (const { uid } of added) wake(uid);
+    const saved = added.map(save);
+    // What an end or a change goes by, such as when it was asked for, has to be known to the next agent too.
+    const written = [...ended, ...changed].map(async (pod) => {
       await save(pod);
       if (pod.termination === undefined) wake(pod.uid);
       else interrupt(pod.uid);
     });
-    await Promise.all(written);
+    await Promise.all([...saved, ...written]);
     tellRefusals(foreignClaims(pods.get, words));
     if (silent.delete(kind) && silent.size === 0) complete();
   }

@@ -134,7 +134,7 @@ test("wakes during a look are one more look after it, and never one beside it", 
 });
 
 const reentrant: readonly (readonly [room: string, wakesIn: "desired" | "observe"])[] = [
-  ["is asked what is wanted", "desired"],
+  ["asks what is wanted", "desired"],
   ["looks at the node", "observe"],
 ];
 for (const [sentence, wakesIn] of reentrant)

@@ -16,20 +16,27 @@ export function createPodIndex(): PodIndex {
   /** Nearly every name belongs to one pod: only where it does not is the order looked at. */
   const countByName = new Map<string, number>();
 
+  function count(pod: DesiredPod, change: 1 | -1): void {
+    const name = fullNameOf(pod.pod);
+    const number = (countByName.get(name) ?? 0) + change;
+    if (number === 0) countByName.delete(name);
+    else countByName.set(name, number);
+  }
+
   return {
     get: (uid) => pods.get(uid),
     all: () => [...pods.values()],
     put(pod) {
-      const name = fullNameOf(pod.pod);
-      if (!pods.has(pod.uid)) countByName.set(name, (countByName.get(name) ?? 0) + 1);
+      // A manifest that carries a uid may give its pod another name.
+      const before = pods.get(pod.uid);
+      if (before !== undefined) count(before, -1);
+      count(pod, 1);
       pods.set(pod.uid, pod);
     },
     drop(pod) {
-      if (!pods.delete(pod.uid)) return;
-      const name = fullNameOf(pod.pod);
-      const left = (countByName.get(name) ?? 1) - 1;
-      if (left === 0) countByName.delete(name);
-      else countByName.set(name, left);
+      const before = pods.get(pod.uid);
+      if (before !== undefined) count(before, -1);
+      pods.delete(pod.uid);
     },
     namesakesOf(pod) {
       const name = fullNameOf(pod.pod);

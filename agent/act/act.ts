@@ -1,4 +1,5 @@
 import type { Runtime } from "../../cri/runtime.ts";
+import type { Files } from "../../host/files.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../decide/action.ts";
@@ -12,6 +13,7 @@ import { podLogFolder } from "../translate/log-path.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
+import { removeInstanceLogs } from "./container-logs.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
 import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
 
@@ -64,6 +66,7 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       await runtime.stopContainer(action.id, action.gracePeriodSeconds, { signal });
       return {};
     case "removeContainer":
+      await removeLogsOf(disk.logs, scene, action);
       await runtime.removeContainer(action.id, { signal });
       return {};
     case "stopSandbox":
@@ -89,6 +92,17 @@ function podOf({ uid, desired }: Pick<ActScene, "uid" | "desired">): Pod {
 function logFolderOf({ uid, desired, observed: { namespace, name } }: ActScene): string | undefined {
   if (desired !== undefined) return podLogFolder(desired.pod);
   return name === "" ? undefined : podLogFolder({ metadata: { namespace, name, uid } });
+}
+
+/** The logs go first, as with the kubelet: as long as the container is there, what is left of them is asked for again. */
+async function removeLogsOf(
+  logs: Files,
+  scene: ActScene,
+  { name, id }: Extract<Action, { kind: "removeContainer" }>,
+): Promise<void> {
+  const folder = logFolderOf(scene);
+  const attempt = scene.observed.containers.find((each) => each.id === id)?.attempt;
+  if (folder !== undefined && attempt !== undefined) await removeInstanceLogs(logs, folder, name, attempt);
 }
 
 async function pull(

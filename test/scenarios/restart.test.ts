@@ -49,6 +49,20 @@ scenario(
   },
 );
 
+test("of a crash loop the logs of the instances stay that stay themselves", async () => {
+  const stage = await createStage();
+  stage.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 1 });
+  await stage.start();
+  await stage.offer(makePod("web"));
+  await stage.advance("5m");
+  const logs = stage.scene().filter((line) => line.startsWith("/logs/") && line.endsWith(".log"));
+  const attempts = [...stage.runtime.containers.values()].map(({ config }) => config.metadata?.attempt);
+  expect({ logs, attempts }).toEqual({
+    logs: ["/logs/default_web-node_UID/a/5.log"],
+    attempts: [5],
+  });
+});
+
 scenario(
   "a container that ran for more than ten minutes is restarted at once",
   {
@@ -75,8 +89,8 @@ scenario(
       0s web: start container a (attempt 1)
       0s report web Running, ready: a running (restarts: 1)
       660s report web Running: a terminated Error 1 (restarts: 1)
-      660s web: remove container a: a newer instance has ended too
       660s web: create container a (attempt 2): it exited with code 1
+      660s web: remove container a: a newer instance has ended too
       660s report web Running: a waiting ContainerCreating (restarts: 2)
       660s web: start container a (attempt 2)
       660s report web Running, ready: a running (restarts: 2)"

@@ -50,9 +50,11 @@ export class Stage {
     this.#options = options;
     this.runtime.addImage("busybox:1");
     // The runtime writes the logs; what it has lost track of can still be counted by them.
-    this.runtime.after.createContainer = async () => {
-      const { config, sandbox } = [...this.runtime.containers.values()].at(-1) ?? {};
-      const { name = "", attempt = 0 } = config?.metadata ?? {};
+    this.runtime.after.createContainer = async (about) => {
+      const [, namespace, pod, name = "", attempt] = /^(.*)\/(.*)\/(.*) #(\d+)$/.exec(about) ?? [];
+      const sandbox = [...this.runtime.sandboxes.values()].findLast(
+        ({ config: { metadata } }) => metadata?.namespace === namespace && metadata?.name === pod,
+      );
       const folder = `${sandbox?.config.logDirectory}/${name}`;
       await this.disk.at("/").makeFolder(folder, 0o755);
       await this.disk.at("/").write(`${folder}/${attempt}.log`, "", 0o640);
@@ -163,9 +165,7 @@ export class Stage {
       ({ config, sandbox, state, exitCode }) =>
         `container ${sandbox.config.metadata?.name}/${config.metadata?.name} #${config.metadata?.attempt} ${stateWords[state] ?? state}${stateWords[state] === "exited" ? ` ${exitCode}` : ""}`,
     );
-    const files = this.disk
-      .paths()
-      .filter((path) => /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|^\/containers\/|\.json$/.test(path));
+    const files = this.disk.paths().filter((path) => /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|\.log$|\.json$/.test(path));
     const reports = this.pods().map((report) => `pod ${summarizeReport(report)}`);
     return [
       ...sandboxes,

@@ -1,0 +1,50 @@
+import { expect, test } from "bun:test";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { removeInstanceLogs } from "./container-logs.ts";
+
+const pod = "shop_web_u-1";
+const rotated = ["1.log.20260101-000000", "1.log.20260101-000000.gz", "1.log.20260101-000000.tmp"];
+
+/** A disk with such files in the folder of container `a`, beside those of its neighbour `b`. */
+async function diskOf(files: readonly string[]) {
+  const disk = new FakeDisk(() => 0);
+  const logs = disk.at("/logs");
+  for (const container of ["a", "b"]) await logs.makeFolder(`${pod}/${container}`, 0o755);
+  for (const file of files) await logs.write(`${pod}/a/${file}`, "", 0o640);
+  await logs.write(`${pod}/b/1.log`, "", 0o640);
+  const left = () =>
+    disk
+      .paths()
+      .filter((path) => path.startsWith(`/logs/${pod}/a/`))
+      .map((path) => path.slice(`/logs/${pod}/a/`.length));
+  return { disk, logs, left };
+}
+
+const rows: readonly [sentence: string, files: readonly string[], attempt: number, left: readonly string[]][] = [
+  ["the log of an instance goes, with what rotation made of it", ["1.log", ...rotated, "2.log"], 1, ["2.log"]],
+  ["the newest log stays", ["0.log", "1.log", ...rotated], 1, ["0.log", "1.log", ...rotated]],
+  ["the only log stays", ["0.log"], 0, ["0.log"]],
+  ["a log is newest by its number", ["9.log", "10.log"], 9, ["10.log"]],
+  [
+    "what is no log of that instance stays",
+    ["1.log", "11.log", "1.login", "a1.log", "12.log"],
+    1,
+    ["1.login", "11.log", "12.log", "a1.log"],
+  ],
+  ["what is not there is removed already", ["2.log"], 1, ["2.log"]],
+];
+for (const [sentence, files, attempt, left] of rows)
+  test(sentence, async () => {
+    const disk = await diskOf(files);
+    await removeInstanceLogs(disk.logs, pod, "a", attempt);
+    expect(disk.left()).toEqual([...left]);
+    expect(await disk.logs.stat(`${pod}/b/1.log`)).toBeDefined();
+  });
+
+test("a container whose name leads elsewhere, or that has no folder, has no logs", async () => {
+  const { disk, logs } = await diskOf(["0.log", "1.log"]);
+  const before = disk.paths();
+  for (const name of ["../b", ".", "", "c", `../${pod}/a`]) await removeInstanceLogs(logs, pod, name, 0);
+  await removeInstanceLogs(logs, "shop_other_u-2", "a", 0);
+  expect(disk.paths()).toEqual(before);
+});

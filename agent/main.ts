@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createFiles, type Files } from "../host/files.ts";
@@ -6,19 +5,18 @@ import type { Log } from "../host/log.ts";
 import { giveBackMemory } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet } from "../host/net.ts";
-import { createProc, type Proc } from "../host/proc.ts";
+import { createProc } from "../host/proc.ts";
 import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
 import type { OfferedPod } from "./decide/merge.ts";
 import { followStaticPath } from "./desired/static-files.ts";
+import { factsOf, readFigures } from "./facts.ts";
 import { followHostIPs } from "./host-ips.ts";
 import { localSocket } from "./local-socket.ts";
 import { ownRoot, ownRuntime } from "./ownership.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
 import { failStart, inOrder, StartError } from "./start-error.ts";
-import { parseResolvConf } from "./translate/dns.ts";
-import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
 
 const STOP_WITHIN_MS = 5_000;
 
@@ -120,39 +118,6 @@ async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Fi
     {},
     "this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own",
   );
-}
-
-type Figures = Pick<NodeFacts, "memoryCapacityBytes" | "storageCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
-
-/** What does not change while the agent runs, or is said as it was at the start. */
-async function readFigures(proc: Proc, root: Files): Promise<Figures> {
-  const { totalBytes } = await root.freeBytes(".").catch(failStart("the root directory's size is not known", inOrder));
-  return {
-    memoryCapacityBytes: proc.memoryTotalBytes(),
-    storageCapacityBytes: totalBytes,
-    cpuCount: proc.cpuCount(),
-    thermalThrottlePaths: proc.thermalThrottlePaths(),
-  };
-}
-
-function factsOf(config: Config, figures: Figures, hostIPs: () => readonly string[]): () => NodeFacts {
-  return () => ({
-    ...figures,
-    nodeName: config.nodeName,
-    hostIPs: hostIPs(),
-    rootDir: config.rootDir,
-    podLogsDir: config.podLogsDir,
-    clusterDNS: config.clusterDNS,
-    clusterDomain: config.clusterDomain,
-    hostResolvConf: readResolvConf(config.resolvConf),
-    cpuCFSQuota: config.cpuCFSQuota,
-    cpuCFSQuotaPeriodMs: config.cpuCFSQuotaPeriodMs,
-    seccompDefault: config.seccompDefault,
-  });
-}
-
-function readResolvConf(path: string | undefined): ResolvConf | undefined {
-  return path === undefined ? undefined : parseResolvConf(readFileSync(path, "utf8"));
 }
 
 /**

@@ -39,10 +39,21 @@ export async function pods(args: readonly string[]): Promise<number> {
     else process.stdout.write(show((await answer.json()) as PodListing));
     return 0;
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`berth pods: no agent answers on ${socket} (${why}): is it running, and are you root?\n`);
+    process.stderr.write(`berth pods: no agent answers on ${socket}: ${whyNot(error)}\n`);
     return 1;
   }
+}
+
+/** The engine's own words would ask for a typo in a URL that nobody has typed. */
+function whyNot(error: unknown): string {
+  const cures: Readonly<Record<string, string>> = {
+    ENOENT: "there is no such socket: is it running, and with this --root-dir?",
+    ECONNREFUSED: "nobody listens there: is it running?",
+    EACCES: "you may not ask it: are you root?",
+    EPERM: "you may not ask it: are you root?",
+  };
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return cures[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
 function readArguments(args: readonly string[]) {

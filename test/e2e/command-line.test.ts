@@ -55,10 +55,15 @@ describe("berth", () => {
     expect([stderr, exitCode]).toEqual(['berth: there is no command "fly"; there are run, pods and version', 2]);
   });
 
-  test("pods says where no agent answers", async () => {
-    const { stderr, exitCode } = await run(builtBinary, "pods", "--root-dir", "/nowhere");
-    expect([stderr.split("\n").length, exitCode]).toEqual([1, 1]);
-    expect(stderr).toContain("/nowhere/berth.sock");
+  test("pods says where no agent answers, and what may be wrong", async () => {
+    await writeFile(join(folder, "berth.sock"), "");
+    for (const [root, why] of [
+      ["/nowhere", "there is no such socket: is it running, and with this --root-dir?"],
+      [folder, "nobody listens there: is it running?"],
+    ] as const) {
+      const { stderr, exitCode } = await run(builtBinary, "pods", "--root-dir", root);
+      expect([stderr, exitCode]).toEqual([`berth pods: no agent answers on ${root}/berth.sock: ${why}`, 1]);
+    }
   });
 
   test("pods refuses a format that it does not know", async () => {

@@ -15,6 +15,11 @@ for (const [sentence, text] of taken)
     expect(readCanonicalJson(text)).toEqual(value);
   });
 
+test("brackets in strings are no nesting", () => {
+  const text = JSON.stringify(["[".repeat(60), '\\"[['.repeat(60)]);
+  expect(readCanonicalJson(text)).toEqual(JSON.parse(text));
+});
+
 const left: readonly [sentence: string, text: string][] = [
   ["a key twice", '{"a":1,"a":2}'],
   ["a number that would lose digits", '{"a":12345678901234567890}'],
@@ -26,7 +31,8 @@ const left: readonly [sentence: string, text: string][] = [
   ["YAML", "a: 1\n"],
   ["half of it", '{"a":'],
   ["nothing", ""],
-  ["a nesting too deep to be written again", "[".repeat(200_000) + "]".repeat(200_000)],
+  ["51 lists in each other", "[".repeat(51) + "]".repeat(51)],
+  ["a nesting that would exhaust a stack", "[".repeat(200_000)],
 ];
 for (const [sentence, text] of left)
   test(`a text with ${sentence} is left to the reader of YAML`, () => {

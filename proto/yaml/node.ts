@@ -19,6 +19,9 @@ export interface MapNode {
   readonly where: string;
 }
 
+/** How deep lists and maps may be nested in each other. */
+export const deepest = 50;
+
 export const defaultOrigin = "default";
 
 export function emptyMap(where: string): MapNode {

@@ -12,11 +12,10 @@ import {
 } from "yaml";
 import { YamlError, type YamlProblem } from "./error.ts";
 import type { MapNode, Node } from "./node.ts";
-import { shorten } from "./node.ts";
+import { deepest, shorten } from "./node.ts";
 import { readPlainScalar } from "./scalar.ts";
 
 const mostValues = 50_000;
-const deepest = 50;
 const mostSyntaxErrors = 5;
 const tooDeep = `nested deeper than ${deepest} levels`;
 const tagPrefix = "tag:yaml.org,2002:";

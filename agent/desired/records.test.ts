@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createFiles } from "../../host/files.ts";
+import { createFiles, FilesError } from "../../host/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
@@ -76,6 +76,42 @@ for (const [sentence, spoil, why] of refused)
     expect(await loadedFrom(spoil(whole))).toEqual([]);
     expect(String(log.lines[0]?.fields["err"])).toContain(why);
   });
+
+const misshapen: readonly [sentence: string, change: (pod: DesiredPod) => object, why: string][] = [
+  ["without a time", ({ acceptedAt: _, ...rest }) => rest, "a field of its frame is missing"],
+  [
+    "with a quantity that is none",
+    (record) => ({
+      ...record,
+      pod: { ...record.pod, spec: { containers: [{ name: "a", resources: { limits: { cpu: "much" } } }] } },
+    }),
+    "spec.containers[0].resources.limits[cpu]: Invalid value",
+  ],
+  ["without a pod", ({ pod: _, ...rest }) => rest, "a field of its frame is missing"],
+];
+for (const [sentence, change, why] of misshapen)
+  test(`a whole record ${sentence} is set aside, and it is said why`, async () => {
+    const records = open();
+    await records.load();
+    await records.save(change(podOf("u-1")) as DesiredPod);
+    const [name = ""] = await readdir(inFolder());
+    expect(await open().load()).toEqual([]);
+    expect(await readdir(inFolder())).toEqual([`${name}.unreadable`]);
+    expect(String(log.lines[0]?.fields["err"])).toContain(why);
+  });
+
+test("a disk that fails for a moment costs no record its name", async () => {
+  const disk = new FakeDisk(Date.now);
+  const records = createPodRecords(disk.at("/root"), log);
+  await records.load();
+  await records.save(podOf("u-1"));
+  disk.before = (verb, path) => {
+    if (verb === "read") throw new FilesError("EIO", path, `${path} failed`);
+  };
+  expect(await records.load().catch((error: unknown) => error)).toBeInstanceOf(FilesError);
+  disk.before = () => {};
+  expect(await records.load()).toEqual([podOf("u-1")]);
+});
 
 test("records outlive the agent, oldest first, for root alone", async () => {
   const records = open();

@@ -1,7 +1,8 @@
 import { crc32 } from "node:zlib";
-import type { Files } from "../../host/files.ts";
+import { type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
+import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 
 /**
@@ -19,7 +20,7 @@ export interface PodRecords {
 /** A record that was torn, changed by hand, or written by another release. */
 class RecordError extends Error {
   override readonly name = "RecordError";
-  readonly code: "FOREIGN" | "VERSION" | "TORN";
+  readonly code: "FOREIGN" | "VERSION" | "TORN" | "SHAPE";
   constructor(code: RecordError["code"], message: string) {
     super(message);
     this.code = code;
@@ -36,8 +37,9 @@ export function createPodRecords(root: Files, log: Log): PodRecords {
   async function read(name: string): Promise<readonly DesiredPod[]> {
     const path = `${FOLDER}/${name}`;
     try {
-      return [decodeRecord(await root.read(path, MOST_BYTES))];
+      return [await decodeRecord(await root.read(path, MOST_BYTES))];
     } catch (error) {
+      if (!isHopeless(error)) throw error;
       const aside = `${path}.unreadable`;
       log.error(
         { err: error, file: root.path(path), aside: root.path(aside) },
@@ -77,8 +79,16 @@ function encodeRecord(pod: DesiredPod): string {
   return `{"version":${VERSION},"crc32":${checksumOf(record)},"record":${record}}\n`;
 }
 
-/** Throws `RecordError`. */
-function decodeRecord(text: string): DesiredPod {
+/** True where another try would read the same. A disk that fails for a moment must not cost a good record its name. */
+function isHopeless(error: unknown): boolean {
+  if (error instanceof RecordError) return true;
+  return error instanceof FilesError && HOPELESS.has(error.code);
+}
+
+const HOPELESS: ReadonlySet<string> = new Set(["ETOOBIG", "ENOTFILE", "EISDIR", "ERR_ENCODING_INVALID_ENCODED_DATA"]);
+
+/** Rejects with `RecordError`. */
+async function decodeRecord(text: string): Promise<DesiredPod> {
   const head = /^\{"version":(\d+),"crc32":(\d+),"record":/.exec(text);
   if (head === null) throw new RecordError("FOREIGN", "it does not begin as a record does");
   const [whole, version, sum] = head;
@@ -87,7 +97,25 @@ function decodeRecord(text: string): DesiredPod {
   const record = text.slice(whole.length, -2);
   if (!text.endsWith("}\n") || checksumOf(record) !== Number(sum))
     throw new RecordError("TORN", "it is torn or was changed: its checksum does not fit");
-  return JSON.parse(record) as DesiredPod;
+  return await shapedAs(JSON.parse(record));
+}
+
+/** Decisions are total over pods, not over whatever an earlier release may have let pass and recorded. */
+async function shapedAs(record: unknown): Promise<DesiredPod> {
+  const desired = record as Partial<DesiredPod> | null;
+  const isFramed =
+    typeof desired?.uid === "string" &&
+    typeof desired.pod === "object" &&
+    typeof desired.acceptedAt === "number" &&
+    typeof desired.revision === "number" &&
+    typeof desired.source?.kind === "string";
+  // Loaded with the first record: an agent without any has no need of it in its memory.
+  const { checkPodShape } = await import("../../proto/kubernetes/pod-shape.ts");
+  const { errors = [] } = checkPodShape({ apiVersion: "v1", kind: "Pod", ...desired?.pod });
+  if (isFramed && errors.length === 0) return desired as DesiredPod;
+  const [first] = errors;
+  const why = first === undefined ? "a field of its frame is missing" : describeFieldError(first);
+  throw new RecordError("SHAPE", `it is whole, and no record of this release: ${why}`);
 }
 
 /** CRC-32: against torn writes and worn cards, not against people; who may write here is root already. */

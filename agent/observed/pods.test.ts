@@ -189,6 +189,22 @@ for (const [sentence, touched, calls] of touches)
     expect(runtime.calls).toHaveLength(calls.length);
   });
 
+test("what becomes uncertain while it is listed is listed again", async () => {
+  const { look, pods, runtime } = await createReadScene();
+  const lists = () => runtime.calls.filter((call) => call.startsWith("listContainers")).length;
+  runtime.after.listContainers = async () => {
+    delete runtime.after.listContainers;
+    pods.mutated(uid, { kind: "everything" });
+  };
+  pods.mutated(uid, { kind: "everything" });
+  await look();
+  expect(lists()).toBe(1);
+  await look();
+  expect(lists()).toBe(2);
+  await look();
+  expect(lists()).toBe(2);
+});
+
 test("a container that our call has created is known by the answer, and its echo costs nothing", async () => {
   const { look, hear, pods, runtime, sandbox, create } = await createReadScene();
   pods.mutating(uid);

@@ -118,15 +118,23 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   const isNameless = known?.name === "" && name !== "";
   const entry = known === undefined || isNameless ? createEntry(uid, namespace, name, isNameless) : known;
   room.entries.set(uid, entry);
-  if (entry.areFilesStale) {
-    const { exist, loggedAttempts } = await room.files.look(entry);
-    Object.assign(entry, { hasFiles: exist, loggedAttempts, areFilesStale: false });
-  }
+  if (entry.areFilesStale) await lookAtFiles(room.files, entry);
   const stopped = digestEvents(entry);
   await refreshEntry(room.runtime, entry);
   claimIds(room, entry);
   awaitDoubtful(room, entry, stopped);
   return toObservedPod(entry, await imagesOf(room, entry, desired));
+}
+
+async function lookAtFiles(files: PodFiles, entry: Entry): Promise<void> {
+  entry.areFilesStale = false;
+  try {
+    const { exist, loggedAttempts } = await files.look(entry);
+    Object.assign(entry, { hasFiles: exist, loggedAttempts });
+  } catch (error) {
+    entry.areFilesStale = true;
+    throw error;
+  }
 }
 
 /** Events find the pod by what it has now; what is gone names nobody. */

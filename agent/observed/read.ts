@@ -10,12 +10,22 @@ export type ReadingVerbs = Pick<Runtime, "listPodSandbox" | "listContainers" | "
 /** Brings an entry up to date by asking only for what is marked as stale. Rejects with `CriError`; the marks then stay. */
 export async function refreshEntry(runtime: ReadingVerbs, entry: Entry): Promise<void> {
   if (entry.isStale) {
-    const filter = { podUid: entry.uid };
-    const [sandboxes, containers] = await Promise.all([runtime.listPodSandbox(filter), runtime.listContainers(filter)]);
-    applyLists(entry, sandboxes, containers);
+    // Taken off before the question: what makes it stale while that is under way counts for the next look.
     entry.isStale = false;
+    try {
+      await readLists(runtime, entry);
+    } catch (error) {
+      entry.isStale = true;
+      throw error;
+    }
   }
   await Promise.all([...entry.staleIds].map(([id, mark]) => readOne(runtime, entry, id, mark)));
+}
+
+async function readLists(runtime: ReadingVerbs, entry: Entry): Promise<void> {
+  const filter = { podUid: entry.uid };
+  const [sandboxes, containers] = await Promise.all([runtime.listPodSandbox(filter), runtime.listContainers(filter)]);
+  applyLists(entry, sandboxes, containers);
 }
 
 /** Takes over what lists show; what differs from what is known becomes stale. True when anything differed. */

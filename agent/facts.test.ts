@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { FakeClock } from "../test/fakes/clock.ts";
 import { nodeFacts } from "../test/fakes/node-facts.ts";
 import { factsOf } from "./facts.ts";
 
@@ -13,14 +14,20 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-const hostResolvConf = (resolvConf: string | undefined) =>
-  factsOf({ ...nodeFacts, resolvConf }, nodeFacts, () => [])().hostResolvConf;
+const clock = new FakeClock();
+const readerOf = (resolvConf: string | undefined) => factsOf({ ...nodeFacts, resolvConf }, nodeFacts, () => [], clock);
+const hostResolvConf = (resolvConf: string | undefined) => readerOf(resolvConf)().hostResolvConf;
 
-test("the host's resolver is what its file says whenever somebody asks, and none where there is no file to ask", async () => {
-  for (const address of ["192.0.2.1", "192.0.2.2"]) {
-    await writeFile(path, `nameserver ${address}\n`);
-    expect(hostResolvConf(path)).toEqual({ nameservers: [address], searches: [], options: [] });
-  }
+test("the host's resolver is what its file said within the last second, and none where there is no file to ask", async () => {
+  const facts = readerOf(path);
+  const nameservers = () => facts().hostResolvConf?.nameservers;
+  await writeFile(path, "nameserver 192.0.2.1\n");
+  expect(nameservers()).toEqual(["192.0.2.1"]);
+  await writeFile(path, "nameserver 192.0.2.2\n");
+  await clock.advance(1000);
+  expect(nameservers()).toEqual(["192.0.2.1"]);
+  await clock.advance(1);
+  expect(nameservers()).toEqual(["192.0.2.2"]);
   expect(hostResolvConf(undefined)).toBeUndefined();
 });
 

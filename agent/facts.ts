@@ -1,5 +1,6 @@
-import { readFileSync } from "node:fs";
-import { type Files, toFilesError } from "../host/files.ts";
+import { readFileSync, statSync } from "node:fs";
+import type { Clock } from "../host/clock.ts";
+import { type Files, FilesError, toFilesError } from "../host/files.ts";
 import type { Proc } from "../host/proc.ts";
 import type { Config } from "./config/config.ts";
 import { failStart, inOrder } from "./start-error.ts";
@@ -23,7 +24,13 @@ export async function readFigures(proc: Proc, root: Files): Promise<Figures> {
 }
 
 /** The facts as they are whenever somebody asks; asking throws `TranslateError` while the host's resolv.conf cannot be read. */
-export function factsOf(config: Configured, figures: Figures, hostIPs: () => readonly string[]): () => NodeFacts {
+export function factsOf(
+  config: Configured,
+  figures: Figures,
+  hostIPs: () => readonly string[],
+  clock: Clock,
+): () => NodeFacts {
+  const resolvConf = createResolvConf(config.resolvConf, clock);
   return () => ({
     ...figures,
     nodeName: config.nodeName,
@@ -32,16 +39,31 @@ export function factsOf(config: Configured, figures: Figures, hostIPs: () => rea
     podLogsDir: config.podLogsDir,
     clusterDNS: config.clusterDNS,
     clusterDomain: config.clusterDomain,
-    hostResolvConf: readResolvConf(config.resolvConf),
+    hostResolvConf: resolvConf(),
     cpuCFSQuota: config.cpuCFSQuota,
     cpuCFSQuotaPeriodMs: config.cpuCFSQuotaPeriodMs,
     seccompDefault: config.seccompDefault,
   });
 }
 
-function readResolvConf(path: string | undefined): ResolvConf | undefined {
-  if (path === undefined) return undefined;
+const RESOLV_CONF_LASTS_MS = 1_000;
+
+/** The host's resolver configuration: a hundred pods at once read it once, and a change of it reaches the next pod. */
+function createResolvConf(path: string | undefined, clock: Clock): () => ResolvConf | undefined {
+  let known: { readonly at: number; readonly conf: ResolvConf } | undefined;
+  return () => {
+    if (path === undefined) return undefined;
+    const now = clock.now();
+    if (known === undefined || Math.abs(now - known.at) > RESOLV_CONF_LASTS_MS)
+      known = { at: now, conf: readResolvConf(path) };
+    return known.conf;
+  };
+}
+
+function readResolvConf(path: string): ResolvConf {
   try {
+    // A FIFO without a writer would be read for ever.
+    if (statSync(path).isFIFO()) throw new FilesError("ENOTFILE", path, `${path} is a fifo, not a regular file`);
     return parseResolvConf(readFileSync(path, "utf8"));
   } catch (error) {
     throw new TranslateError("ConfigPodSandboxError", `resolvConf: ${toFilesError(path, error).message}`);

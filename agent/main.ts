@@ -61,7 +61,7 @@ async function runOn(
     log,
     disk: { root, logs: createFiles(config.podLogsDir), machine },
     mountsBelow: createMounts().below,
-    facts: factsOf(config, figures, hostIPs),
+    facts: factsOf(config, figures, hostIPs, clock),
     settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
     hasSilentSource: isAnySourceSilent(config, log),
     sources: sourcesOf(config, clock, log),

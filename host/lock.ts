@@ -56,8 +56,12 @@ function lockFile(path: string, self: string): LockResult {
     release();
     return lockFile(path, self);
   }
-  ftruncateSync(descriptor);
-  writeSync(descriptor, `${self}\n`, 0);
+  try {
+    ftruncateSync(descriptor);
+    writeSync(descriptor, `${self}\n`, 0);
+  } catch {
+    // A full disk: the lock holds all the same, and the next agent is refused without a name.
+  }
   const remove = () => {
     // While we hold it, so that it is our file and nobody else's.
     rmSync(path, { force: true });

@@ -377,10 +377,44 @@ describe("the command line asks for", () => {
   });
 });
 
-test("a node that has no name at all is refused", async () => {
+describe("a node's name that no object of Kubernetes may have is refused in one line", () => {
   const files = { read: () => Promise.resolve(""), list: () => Promise.resolve([]) };
-  const loading = loadConfig({ argv: [], files, workingDirectory: "/", hostname: " " });
-  expect(loading).rejects.toThrow("--hostname-override: the node has no name");
+  const named = (hostname: string, ...argv: readonly string[]) =>
+    loadConfig({ argv, files, workingDirectory: "/", hostname });
+  const subdomain = "must be an RFC 1123 subdomain such as node-1.example.org: letters, digits, - and ., each part";
+  const rows: readonly (readonly [sentence: string, hostname: string, argv: readonly string[], line: string])[] = [
+    ["none at all", " ", [], "--hostname-override: the node has no name, must be given since the machine has none"],
+    [
+      "one of a flag",
+      "node",
+      ["--hostname-override", "my_node b"],
+      `--hostname-override: found "my_node b", ${subdomain}`,
+    ],
+    ["one with an empty part", "node", ["--hostname-override=a..b"], `--hostname-override: found "a..b", ${subdomain}`],
+    ["the machine's own", "my_node", [], `this machine's hostname: found "my_node", ${subdomain}`],
+    [
+      "one that is too long",
+      "node",
+      [`--hostname-override=${"a".repeat(254)}`],
+      `--hostname-override: found "${"a".repeat(58)}…, ${subdomain}`,
+    ],
+  ];
+  for (const [sentence, hostname, argv, line] of rows)
+    test(sentence, async () => {
+      const refusal = await named(hostname, ...argv).catch((error: unknown) => error);
+      expect(refusal).toBeInstanceOf(ConfigError);
+      expect((refusal as ConfigError).problems).toHaveLength(1);
+      expect((refusal as ConfigError).message).toStartWith(line);
+    });
+
+  test("but the machine's own does not count where the flag says a right one", async () => {
+    const loaded = await named("my_node", "--hostname-override=node-1.example.org");
+    expect(loaded).toMatchObject({ kind: "config", config: { nodeName: "node-1.example.org" } });
+  });
+
+  test("and does not keep the version from being shown", async () => {
+    expect(await named("my_node", "--version")).toEqual({ kind: "version" });
+  });
 });
 
 test("--hostname-override is trimmed and lower-cased", async () => {

@@ -8,6 +8,7 @@ import { findDropIns } from "./drop-ins.ts";
 import { flagGroups } from "./flag-table.ts";
 import { type Gates, resolveGates } from "./gates.ts";
 import { describeFlags } from "./help.ts";
+import { nodeNameOf } from "./node-name.ts";
 import { fieldAt } from "./path.ts";
 import { ConfigError, type Problem } from "./problem.ts";
 import { freezeDeep, resolveConfig, resolveFlags } from "./resolve.ts";
@@ -56,24 +57,18 @@ export async function loadConfig({ argv, files, workingDirectory, hostname }: Lo
   if (asked("help")) return { kind: "help", text: describeFlags(flagGroups) };
   const flags = resolveFlags(settings);
   const absolute = (path: string) => (path === "" ? "" : resolve(workingDirectory, path));
-  const nodeName = (flags.hostnameOverride === "" ? hostname : flags.hostnameOverride).trim().toLowerCase();
-  const before = [...line.problems, ...settings.problems, ...(nodeName === "" ? [namelessNode] : [])];
+  const before = [...line.problems, ...settings.problems];
   if (asked("version") && before.length === 0) return { kind: "version" };
 
+  const { nodeName, problems } = nodeNameOf(flags.hostnameOverride, hostname);
   const read = await readFiles(absolute(flags.config), absolute(flags.configDir), settings, files);
   const node = applySettings(read.node, settings);
-  checkAll(node, gatesOf(node), [...before, ...read.problems]);
+  checkAll(node, gatesOf(node), [...before, ...problems, ...read.problems]);
   const kubelet = freezeDeep(configurationOf(node));
   const config = freezeDeep(resolveConfig(kubelet, flags, nodeName, absolute));
   const warnings = [...settingWarnings(settings), ...findWarnings(node)];
   return { kind: "config", config, kubelet, warnings, skippedFiles: read.skipped };
 }
-
-const namelessNode: Problem = {
-  where: "--hostname-override",
-  field: "",
-  message: "the node has no name, must be given since the machine has none",
-};
 
 interface ReadFiles {
   readonly node: MapNode;

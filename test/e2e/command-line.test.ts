@@ -79,6 +79,11 @@ describe("a wrong flag is refused with exit code 2, in one line that names it:",
     ["a duration that is none", ["--file-check-frequency=soon"], ["--file-check-frequency", "soon"]],
     ["a file that is not there", ["--config", "/nowhere/kubelet.yaml"], ["/nowhere/kubelet.yaml"]],
     ["an argument that belongs to no flag", ["start"], ["start"]],
+    [
+      "a name that no node may have",
+      ["--hostname-override", "my_node b"],
+      ["--hostname-override", '"my_node b"', "RFC 1123"],
+    ],
   ])("%s", async (_, args, words) => {
     for (const [program, ...before] of [[builtBinary, "run"], [kubelet]]) {
       const { stderr, exitCode } = await run(program!, ...before, ...args);

@@ -7,6 +7,8 @@ import type { Log } from "../../host/log.ts";
 import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+// The agent loads it with the first record, which takes real time: no play has any.
+import "../../proto/kubernetes/pod-shape.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, rest } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";

@@ -1,5 +1,6 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, subjectOf } from "./action.ts";
+import { type Backoff, delayOf, dueAfter } from "./backoff.ts";
 import type { ObservedPod, ObservedSandbox } from "./observed.ts";
 
 /**
@@ -184,27 +185,20 @@ function withoutEntry<V>(map: ReadonlyMap<string, V>, key: string): ReadonlyMap<
   return copy;
 }
 
-const RETRY_FIRST_MS = 1_000;
-const RETRY_LONGEST_MS = 15_000;
-const PULL_FIRST_MS = 10_000;
-const PULL_LONGEST_MS = 300_000;
+const RETRY: Backoff = { firstMs: 1_000, longestMs: 15_000 };
+const PULL: Backoff = { firstMs: 10_000, longestMs: 300_000 };
 
 /**
  * When a failed action may be tried again. The kubelet tries again after 10 to 15 s, whatever failed; a second is long enough
  * for what heals by itself, and the same 15 s are reached by doubling.
  */
 export function retryAt(failure: Failure, now: number): number {
-  return due(failure, Math.min(RETRY_FIRST_MS * 2 ** (failure.count - 1), RETRY_LONGEST_MS), now);
+  return dueAfter(failure.at, delayOf(RETRY, failure.count), now);
 }
 
 /** When a failed pull may be tried again: 10 s, doubling, at most 5 min, as the kubelet does. */
 export function pullAgainAt(failure: Failure, now: number): number {
-  return due(failure, Math.min(PULL_FIRST_MS * 2 ** (failure.count - 1), PULL_LONGEST_MS), now);
-}
-
-/** A failure in the future means that the clock was set back: it cannot be waited for. */
-function due(failure: Failure, delayMs: number, now: number): number {
-  return failure.at > now ? now : failure.at + delayMs;
+  return dueAfter(failure.at, delayOf(PULL, failure.count), now);
 }
 
 /** Until when a failed pull is shown as the error that it was; for the rest of its delay it is shown as a back-off. */

@@ -1,4 +1,5 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { delayOf, dueAfter } from "./backoff.ts";
 import type { ContainerExit, ExitedContainer } from "./observed.ts";
 
 const FIRST_DELAY_MS = 10_000;
@@ -30,16 +31,13 @@ export function shouldRestart(pod: Pod, { exitCode }: Pick<ContainerExit, "exitC
 
 /** The delay that the exit of a container with so many crashes behind it has to wait, in milliseconds. */
 export function restartDelayMs(crashes: number, maxDelayMs: number): number {
-  if (crashes === 0) return 0;
-  return Math.min(FIRST_DELAY_MS * 2 ** (crashes - 1), maxDelayMs);
+  return delayOf({ firstMs: FIRST_DELAY_MS, longestMs: maxDelayMs }, crashes);
 }
 
 /** When an exited container may start again, in epoch milliseconds. */
 export function restartAt(exited: ExitedContainer, maxDelayMs: number, now: number): number {
   if (isForgiven(exited)) return exited.finishedAt;
-  // The clock was set back: an exit in the future cannot be waited for. The next exit is on the new clock again.
-  if (exited.finishedAt > now) return now;
-  return exited.finishedAt + restartDelayMs(exited.crashes, maxDelayMs);
+  return dueAfter(exited.finishedAt, restartDelayMs(exited.crashes, maxDelayMs), now);
 }
 
 /** What to write on the successor of an exited container. */

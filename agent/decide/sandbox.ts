@@ -1,4 +1,5 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { type Backoff, delayOf, dueAfter } from "./backoff.ts";
 import type { ObservedPod, ObservedSandbox } from "./observed.ts";
 
 /** Whether the pod's sandbox will do. */
@@ -14,8 +15,7 @@ export type SandboxNeed =
       readonly dueAt: number;
     };
 
-const FIRST_DELAY_MS = 1_000;
-const LONGEST_DELAY_MS = 300_000;
+const PACE: Backoff = { firstMs: 1_000, longestMs: 300_000 };
 const SHORT_LIFE_MS = 60_000;
 
 /** A pod lives in its newest sandbox, and only in that one; the four reasons to replace it are the kubelet's. */
@@ -44,9 +44,7 @@ function pacing(
   { createdAt, crashes }: ObservedSandbox,
   now: number,
 ): { readonly crashes: number; readonly dueAt: number } {
-  const delayMs = crashes === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (crashes - 1), LONGEST_DELAY_MS);
+  const delayMs = delayOf(PACE, crashes);
   const isShortLived = now - createdAt < SHORT_LIFE_MS + delayMs;
-  // Made in the future: the clock was set back, and cannot be waited for.
-  const dueAt = createdAt > now ? now : createdAt + delayMs;
-  return { crashes: isShortLived ? crashes + 1 : 0, dueAt };
+  return { crashes: isShortLived ? crashes + 1 : 0, dueAt: dueAfter(createdAt, delayMs, now) };
 }

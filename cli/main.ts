@@ -1,6 +1,7 @@
 import { basename } from "node:path/posix";
 import { reexecute } from "./reexecute.ts";
-import { versionLine } from "./version.ts";
+import type { VersionTexts } from "./run.ts";
+import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts";
 
 const usage = `Berth is a Kubernetes node agent.
 
@@ -13,11 +14,11 @@ Started under the name kubelet it takes the kubelet's flags at once.
 
 /** Everything but the answer to \`version\` is loaded only when it is asked for: a start costs milliseconds, not memory. */
 async function main(name: string, args: readonly string[]): Promise<number> {
-  if (name === "kubelet") return await run(args);
+  if (name === "kubelet") return await run(args, { line: kubeletVersionLine, raw: kubeletVersionRaw });
   const [command, ...rest] = args;
   switch (command) {
     case "run":
-      return await run(rest);
+      return await run(rest, { line: versionLine, raw: versionLine });
     case "pods":
       return await (await import("./pods.ts")).pods(rest);
     case "version":
@@ -36,9 +37,9 @@ async function main(name: string, args: readonly string[]): Promise<number> {
   }
 }
 
-async function run(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[], version: VersionTexts): Promise<number> {
   reexecute();
-  const code = await (await import("./run.ts")).run(args);
+  const code = await (await import("./run.ts")).run(args, version);
   // A call that hangs must not keep an agent that has ended: its lock would keep the next one out.
   process.exit(code);
 }

@@ -6,13 +6,18 @@ import { createFiles } from "../host/files.ts";
 import { createLog, stderrLines } from "../host/log.ts";
 import { createProc } from "../host/proc.ts";
 import { onTermination } from "../host/signals.ts";
-import { versionLine } from "./version.ts";
 
 /** klog's verbosity, from which on debug lines are shown. */
 const DEBUG_VERBOSITY = 4;
 
+/** What `--version` and `--version=raw` print: the kubelet's words when started under its name, else Berth's. */
+export interface VersionTexts {
+  readonly line: () => string;
+  readonly raw: () => string;
+}
+
 /** `berth run`: the agent, until a signal ends it. Exit code 2 for flags or files that cannot be used, 1 if it cannot start. */
-export async function run(argv: readonly string[]): Promise<number> {
+export async function run(argv: readonly string[], version: VersionTexts): Promise<number> {
   try {
     const loaded = await loadConfig({
       argv,
@@ -20,7 +25,7 @@ export async function run(argv: readonly string[]): Promise<number> {
       workingDirectory: workingDirectory(),
       hostname: createProc().hostname(),
     });
-    if (loaded.kind === "version") process.stdout.write(versionLine());
+    if (loaded.kind === "version") process.stdout.write(version[loaded.form]());
     if (loaded.kind === "help") process.stdout.write(loaded.text);
     if (loaded.kind !== "config") return 0;
     const { config, warnings, skippedFiles } = loaded;

@@ -2,9 +2,46 @@
 declare const BERTH_VERSION: string | undefined;
 declare const BERTH_COMMIT: string | undefined;
 
+/** The release of Kubernetes whose API and kubelet this one follows. */
+const kubernetesVersion = "v1.36.3";
+
 /** `berth 0.1.0 (1a2b3c4d5e6f)` */
 export function versionLine(): string {
   const version = typeof BERTH_VERSION === "string" ? BERTH_VERSION : "from source";
-  const commit = typeof BERTH_COMMIT === "string" ? ` (${BERTH_COMMIT})` : "";
+  const commit = builtFrom() === "" ? "" : ` (${builtFrom()})`;
   return `berth ${version}${commit}\n`;
+}
+
+/** `Kubernetes v1.36.3`: what kubeadm and installers read from `kubelet --version`, and hold against their own release. */
+export function kubeletVersionLine(): string {
+  return `Kubernetes ${kubernetesVersion}\n`;
+}
+
+/** `kubelet --version=raw`: the kubelet prints a structure of Go there, and this is it, with what stands for it in Berth. */
+export function kubeletVersionRaw(): string {
+  const [major = "", minor = ""] = kubernetesVersion.slice(1).split(".");
+  const [, commit = "", plus] = /^([0-9a-f]+)(\+?)$/.exec(builtFrom()) ?? [];
+  const fields = {
+    Major: major,
+    Minor: minor,
+    EmulationMajor: "",
+    EmulationMinor: "",
+    MinCompatibilityMajor: "",
+    MinCompatibilityMinor: "",
+    GitVersion: kubernetesVersion,
+    GitCommit: commit,
+    GitTreeState: commit === "" ? "" : plus === "+" ? "dirty" : "clean",
+    // The kubelet's own word for a time that is not told.
+    BuildDate: "1970-01-01T00:00:00Z",
+    GoVersion: "",
+    Compiler: "bun",
+    Platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
+  };
+  const shown = Object.entries(fields).map(([name, value]) => `${name}:${JSON.stringify(value)}`);
+  return `version.Info{${shown.join(", ")}}\n`;
+}
+
+/** The commit, with a plus where the tree differed from it; "unknown" where there was no git, "" for a run from source. */
+function builtFrom(): string {
+  return typeof BERTH_COMMIT === "string" ? BERTH_COMMIT : "";
 }

@@ -35,7 +35,7 @@ export const flagGroups: readonly FlagGroup[] = [
     title: "Starting",
     flags: [
       { ...alone("help", "bool", "print this help and exit"), shorthand: "h" },
-      alone("version", "version[=true]", "print the version and exit"),
+      alone("version", "version[=true]", "print the version and exit; --version=raw prints all of it"),
       alone("config", "string", "the KubeletConfiguration file"),
       alone("config-dir", "string", "a directory of drop-ins (*.conf) over the configuration file"),
       alone("root-dir", "string", "where the agent keeps its state", {

@@ -41,7 +41,8 @@ function readText(flag: Flag, text: string): FlagReading {
     case "bool":
       return orExpected(parseBoolean(text), "true or false");
     case "version[=true]":
-      return /^(true|false|raw|v\d.*)$/.test(text) ? { value: text } : { expected: "true, false, raw or a version" };
+      if (/^(raw|v\d.*)$/.test(text)) return { value: text };
+      return orExpected(parseBoolean(text), "true, false, raw or a version such as v1.36.3");
     case "int32":
       return readInteger(text, -(2 ** 31), 2 ** 31 - 1);
     case "int":

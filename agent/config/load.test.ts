@@ -345,6 +345,13 @@ describe("a setting without effect yet is warned of, with what happens instead",
       ["/config:3: the feature gate MemoryQoS is known but has no effect yet"],
     ],
     ["a gate that is heeded is not", [], "featureGates: {KubeletCrashLoopBackOffMax: false}", []],
+    ["no version asked for", ["--version=false"], "", []],
+    [
+      "a version to report starts the agent",
+      ["--version=v1.36.3-edge"],
+      "",
+      ['--version "v1.36.3-edge" is known but not implemented yet: no version is reported yet'],
+    ],
     [
       "a secret is not shown",
       ["--storage-driver-password=hunter2"],
@@ -370,7 +377,15 @@ describe("the command line asks for", () => {
     });
 
   test("the version, without reading any file", async () =>
-    expect(await ask("--config=/x", "--version")).toEqual({ kind: "version" }));
+    expect(await ask("--config=/x", "--version")).toEqual({ kind: "version", form: "line" }));
+  test("the version in the form that it names", async () => {
+    for (const [flag, form] of [
+      ["--version=true", "line"],
+      ["--version=1", "line"],
+      ["--version=raw", "raw"],
+    ] as const)
+      expect(await ask(flag)).toEqual({ kind: "version", form });
+  });
   test("the help, whatever else is wrong", async () => {
     const help = await ask("--nonsense", "-h");
     expect(help).toMatchObject({ kind: "help", text: expect.stringContaining("--pod-manifest-path string") });
@@ -413,7 +428,7 @@ describe("a node's name that no object of Kubernetes may have is refused in one 
   });
 
   test("and does not keep the version from being shown", async () => {
-    expect(await named("my_node", "--version")).toEqual({ kind: "version" });
+    expect(await named("my_node", "--version")).toEqual({ kind: "version", form: "line" });
   });
 });
 

@@ -30,7 +30,7 @@ export type Loaded =
       /** Files below `--config-dir` that are not drop-ins, for the debug log. */
       readonly skippedFiles: readonly string[];
     }
-  | { readonly kind: "version" }
+  | { readonly kind: "version"; readonly form: "line" | "raw" }
   | { readonly kind: "help"; readonly text: string };
 
 export interface LoadOptions {
@@ -58,7 +58,9 @@ export async function loadConfig({ argv, files, workingDirectory, hostname }: Lo
   const flags = resolveFlags(settings);
   const absolute = (path: string) => (path === "" ? "" : resolve(workingDirectory, path));
   const before = [...line.problems, ...settings.problems];
-  if (asked("version") && before.length === 0) return { kind: "version" };
+  const version = String(settings.byName.get("version")?.value ?? "false");
+  if ((version === "true" || version === "raw") && before.length === 0)
+    return { kind: "version", form: version === "raw" ? "raw" : "line" };
 
   const { nodeName, problems } = nodeNameOf(flags.hostnameOverride, hostname);
   const read = await readFiles(absolute(flags.config), absolute(flags.configDir), settings, files);
@@ -66,8 +68,14 @@ export async function loadConfig({ argv, files, workingDirectory, hostname }: Lo
   checkAll(node, gatesOf(node), [...before, ...problems, ...read.problems]);
   const kubelet = freezeDeep(configurationOf(node));
   const config = freezeDeep(resolveConfig(kubelet, flags, nodeName, absolute));
-  const warnings = [...settingWarnings(settings), ...findWarnings(node)];
+  const warnings = [...settingWarnings(settings), ...versionWarnings(version), ...findWarnings(node)];
   return { kind: "config", config, kubelet, warnings, skippedFiles: read.skipped };
+}
+
+/** `--version=v1.36.3-edge` names what the node is to report, and the agent starts. */
+function versionWarnings(version: string): readonly string[] {
+  const isNamed = version.startsWith("v");
+  return isNamed ? [`--version "${version}" is known but not implemented yet: no version is reported yet`] : [];
 }
 
 interface ReadFiles {

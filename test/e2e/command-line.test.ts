@@ -44,6 +44,14 @@ describe("berth", () => {
     }
   });
 
+  test("under the name kubelet says which Kubernetes it is, as kubeadm reads it", async () => {
+    const { stdout, exitCode } = await run(kubelet, "--version");
+    expect([stdout, exitCode]).toEqual([expect.stringMatching(/^Kubernetes v1\.\d+\.\d+$/), 0]);
+    const raw = await run(kubelet, "--version=raw");
+    expect([raw.stdout, raw.exitCode]).toEqual([expect.stringMatching(/^version\.Info\{Major:"1", .*\}$/), 0]);
+    expect((await run(builtBinary, "run", "--version")).stdout).toStartWith("berth ");
+  });
+
   test("without a command says which there are", async () => {
     const { stdout, exitCode } = await run(builtBinary);
     expect(exitCode).toBe(0);

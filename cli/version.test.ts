@@ -1,0 +1,41 @@
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts";
+
+/** The release that the types of the API were generated from. */
+const { version } = JSON.parse(
+  readFileSync(join(import.meta.dirname, "..", "proto", "kubernetes", "openapi.json"), "utf8"),
+) as { readonly version: string };
+
+test("a kubelet's version is that of the API it speaks, in the words that kubeadm parses", () => {
+  expect(kubeletVersionLine()).toBe(`Kubernetes ${version}\n`);
+  // The expression of kubeadm's preflight checks.
+  expect(kubeletVersionLine()).toMatch(/^\s*Kubernetes v((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)([-\w.+]*)?)\s*$/);
+});
+
+test("a kubelet's raw version has every field that the kubelet prints, in its order", () => {
+  const raw = kubeletVersionRaw();
+  expect(raw).toStartWith('version.Info{Major:"1", Minor:"36", EmulationMajor:"", ');
+  expect([...raw.matchAll(/(\w+):"/g)].map(([, name]) => name)).toEqual([
+    "Major",
+    "Minor",
+    "EmulationMajor",
+    "EmulationMinor",
+    "MinCompatibilityMajor",
+    "MinCompatibilityMinor",
+    "GitVersion",
+    "GitCommit",
+    "GitTreeState",
+    "BuildDate",
+    "GoVersion",
+    "Compiler",
+    "Platform",
+  ]);
+  expect(raw).toContain(`GitVersion:"${version}"`);
+  expect(raw).toEndWith('"}\n');
+});
+
+test("berth's version is its own", () => {
+  expect(versionLine()).toBe("berth from source\n");
+});

@@ -6,6 +6,7 @@ import type { ContainerId, PodUid } from "../proto/ids.ts";
 import type { Container, Pod } from "../proto/kubernetes/gen/types.ts";
 import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
+import { createLimiter } from "./act/limiter.ts";
 import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
 import { createSharedPulls } from "./act/shared-pulls.ts";
@@ -24,6 +25,7 @@ import { createObservedPods, type ObservedPods, type Touched } from "./observed/
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
 import { createRest } from "./rest.ts";
 import type { Rooms } from "./rooms.ts";
+import { STUCK_AFTER_MS } from "./starts.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 
 /** The adapters and settings that an agent is made of. */
@@ -177,11 +179,13 @@ function createActing(parts: AgentParts, observed: ObservedPods, images: Observe
   const { runtime, clock, disk, mountsBelow, facts } = parts;
   const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
   const settings = { runtime, disk, mountsBelow, facts, pulls };
-  const teardowns = createPullQueue({ clock, parallel: parts.startPlaces, qps: 0, burst: 0 });
+  const teardowns = createLimiter({ clock, places: parts.startPlaces, stuckAfterMs: STUCK_AFTER_MS });
   const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
     const work = () => act(settings, scene, action, signal);
-    // Stops wait for grace periods and may be many; what costs the machine work ends sooner a few at a time.
-    return action.kind === "stopSandbox" || action.kind === "removeSandbox" ? teardowns.run(work, signal) : work();
+    // Stops wait for grace periods and may be many; what costs the machine work ends sooner a few at a time, and sooner yet when
+    // what was begun is brought to its end before something else is begun.
+    if (action.kind === "stopSandbox") return teardowns.run(work, signal);
+    return action.kind === "removeSandbox" ? teardowns.run(work, signal, true) : work();
   };
   return async (uid, desired, seen, action, { signal, began }) => {
     observed.mutating(uid);

@@ -15,7 +15,7 @@ interface Waiting {
 }
 
 /** A holder comes again after each call. Most calls take less than a second; one that takes so long hangs. */
-const STUCK_AFTER_MS = 10_000;
+export const STUCK_AFTER_MS = 10_000;
 
 /**
  * Bounds how many pods start at once. Few starts side by side end sooner, each and all of them, than many: on two cores a

@@ -1,4 +1,5 @@
 import type { Clock } from "../../host/clock.ts";
+import { createLimiter } from "./limiter.ts";
 
 /** Rations image pulls: how many at once, and how many a second. */
 export interface PullQueue {
@@ -23,15 +24,12 @@ export interface PullQueueSettings {
   readonly burst: number;
 }
 
-/** The kubelet's queue: strictly in order when `parallel` is 1, a bucket of `burst` tokens filled `qps` times a second. */
-export function createPullQueue({
-  clock,
-  parallel = Number.POSITIVE_INFINITY,
-  qps,
-  burst,
-}: PullQueueSettings): PullQueue {
-  const waiting: (() => void)[] = [];
-  let running = 0;
+/**
+ * The kubelet's queue: strictly in order when `parallel` is 1, a bucket of `burst` tokens filled `qps` times a second. A pull keeps
+ * its place as long as it takes: a large image may take an hour.
+ */
+export function createPullQueue({ clock, parallel, qps, burst }: PullQueueSettings): PullQueue {
+  const limiter = createLimiter({ clock, places: parallel });
   let tokens = burst;
   let filledAt = clock.now();
 
@@ -45,36 +43,10 @@ export function createPullQueue({
     return true;
   }
 
-  async function place(signal: AbortSignal): Promise<void> {
-    if (running < parallel) {
-      running++;
-      return;
-    }
-    await new Promise<void>((resolve, reject) => {
-      const enter = () => {
-        signal.removeEventListener("abort", leave);
-        resolve();
-      };
-      const leave = () => {
-        waiting.splice(waiting.indexOf(enter), 1);
-        reject(signal.reason);
-      };
-      waiting.push(enter);
-      signal.addEventListener("abort", leave, { once: true });
-    });
-  }
-
   return {
     async run(pull, signal) {
       if (!takeToken()) throw new PullRateError();
-      await place(signal);
-      try {
-        return await pull();
-      } finally {
-        const next = waiting.shift();
-        if (next === undefined) running--;
-        else next();
-      }
+      return await limiter.run(pull, signal);
     },
   };
 }

@@ -191,6 +191,38 @@ scenario(
   },
 );
 
+scenario(
+  "of many pods that end, those whose end has begun go first",
+  {
+    options: { startPlaces: 1 },
+    async run(stage) {
+      await stage.offer(makePod("p1"), makePod("p2"), makePod("p3"), makePod("p4"));
+      stage.told();
+      const second = () => new Promise<void>((resolve) => void stage.clock.wakeAt(stage.clock.now() + 1000, resolve));
+      Object.assign(stage.runtime.before, { stopPodSandbox: second, removePodSandbox: second });
+      await stage.offer();
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(
+      story
+        .split("\n")
+        .filter((line) => line.includes("sandbox"))
+        .join("\n"),
+    ).toMatchInlineSnapshot(`
+      "1s p1: stop sandbox: its manifest is gone
+      2s p2: stop sandbox: its manifest is gone
+      3s p1: remove sandbox: its manifest is gone
+      4s p2: remove sandbox: its manifest is gone
+      5s p3: stop sandbox: its manifest is gone
+      6s p4: stop sandbox: its manifest is gone
+      7s p3: remove sandbox: its manifest is gone
+      8s p4: remove sandbox: its manifest is gone"
+    `);
+  },
+);
+
 test("a pod that cannot be removed says why while it ends", async () => {
   const stage = await createStage();
   await stage.start();

@@ -19,7 +19,7 @@ const options = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
-/** `berth pods`. Exit code 2 for wrong arguments, 1 when no agent answers. */
+/** `berth pods`. Exit code 2 for wrong arguments, 1 when no agent answers, or when the one that was watched has ended. */
 export async function pods(args: readonly string[]): Promise<number> {
   const read = readArguments(args);
   if (typeof read === "string") {
@@ -35,9 +35,13 @@ export async function pods(args: readonly string[]): Promise<number> {
   try {
     const answer = await fetch(`http://berth/pods${read.watch ? "?watch" : ""}`, { unix: socket });
     if (!answer.ok) throw new Error(`it answered ${answer.status}`);
-    if (read.watch) await follow(answer, show);
-    else process.stdout.write(show((await answer.json()) as PodListing));
-    return 0;
+    if (!read.watch) {
+      process.stdout.write(show((await answer.json()) as PodListing));
+      return 0;
+    }
+    await follow(answer, show);
+    process.stderr.write("berth pods: the agent has ended\n");
+    return 1;
   } catch (error) {
     process.stderr.write(`berth pods: no agent answers on ${socket}: ${whyNot(error)}\n`);
     return 1;
@@ -51,6 +55,7 @@ function whyNot(error: unknown): string {
     ECONNREFUSED: "nobody listens there: is it running?",
     EACCES: "you may not ask it: are you root?",
     EPERM: "you may not ask it: are you root?",
+    ECONNRESET: "it has ended just now",
   };
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return cures[code] ?? (error instanceof Error ? error.message : String(error));
@@ -65,16 +70,25 @@ function readArguments(args: readonly string[]) {
   }
 }
 
-/** One line is one listing. On a terminal each takes the place of the one before. */
+/** Shows one listing after the other, until the agent ends. On a terminal each takes the place of the one before. */
 async function follow(answer: Response, show: (listing: PodListing) => string): Promise<void> {
+  for await (const line of linesOf(answer)) {
+    const clear = process.stdout.isTTY && show === podTable ? "\u001b[H\u001b[2J" : "";
+    process.stdout.write(clear + show(JSON.parse(line) as PodListing));
+  }
+}
+
+/** The whole lines of an answer, to its end: one that breaks off has ended too. */
+async function* linesOf(answer: Response): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";
-  for await (const chunk of answer.body ?? []) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      const clear = process.stdout.isTTY && show === podTable ? "\u001b[H\u001b[2J" : "";
-      process.stdout.write(clear + show(JSON.parse(line) as PodListing));
+  try {
+    for await (const chunk of answer.body ?? []) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
     }
+  } catch {
+    // An agent does not end an answer: however it breaks off, nobody is there to go on with it.
   }
 }

@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const program = join(import.meta.dirname, "main.ts");
+const listing = `${JSON.stringify({ pods: [] })}\n`;
+const headers = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
+const chunk = `${listing.length.toString(16)}\r\n${listing}\r\n`;
+
+let folder: string;
+let agent: Server | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-pods-"));
+});
+afterEach(async () => {
+  agent?.close();
+  agent = undefined;
+  await rm(folder, { recursive: true });
+});
+
+/** An agent that does this with whoever asks it. */
+async function serve(answer: (socket: Socket) => void): Promise<void> {
+  agent = createServer((socket) => socket.once("data", () => answer(socket)));
+  await new Promise<void>((resolve) => agent?.listen(join(folder, "berth.sock"), resolve));
+}
+
+/** Runs `berth pods` to its end; `seen` is called once it has shown something. */
+async function pods(seen: () => void, ...args: readonly string[]) {
+  const argv = [process.execPath, program, "pods", "--root-dir", folder, ...args];
+  const child = Bun.spawn(argv, { stdout: "pipe", stderr: "pipe" });
+  let stdout = "";
+  const reading = (async () => {
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      if (stdout === "") seen();
+      stdout += text;
+    }
+  })();
+  const [stderr, exitCode] = await Promise.all([child.stderr.text(), child.exited, reading]);
+  return { stdout, stderr, exitCode };
+}
+
+const ends: readonly (readonly [sentence: string, end: (socket: Socket) => void])[] = [
+  ["is stopped, which ends its connections", (socket) => socket.destroy()],
+  ["is killed, which resets them", (socket) => socket.resetAndDestroy()],
+  ["ends its answer", (socket) => socket.end("0\r\n\r\n")],
+  ["is killed in the middle of a line", (socket) => socket.end('4\r\n{"po\r\n')],
+];
+for (const [sentence, end] of ends)
+  test(`a watch of an agent that ${sentence}: one line, and exit code 1`, async () => {
+    let watcher: Socket | undefined;
+    await serve((socket) => {
+      watcher = socket;
+      socket.write(headers + chunk);
+    });
+    const { stdout, stderr, exitCode } = await pods(() => watcher && end(watcher), "--watch", "-o", "json");
+    expect({ stdout, stderr, exitCode }).toEqual({
+      stdout: listing,
+      stderr: "berth pods: the agent has ended\n",
+      exitCode: 1,
+    });
+  });
+
+test("an agent that ends before it has answered: one line without the engine's words, and exit code 1", async () => {
+  await serve((socket) => socket.destroy());
+  for (const more of [[], ["--watch"]]) {
+    const { stdout, stderr, exitCode } = await pods(() => {}, ...more);
+    expect({ stdout, stderr, exitCode }).toEqual({
+      stdout: "",
+      stderr: `berth pods: no agent answers on ${folder}/berth.sock: it has ended just now\n`,
+      exitCode: 1,
+    });
+  }
+});

@@ -46,7 +46,7 @@ export interface Measurements {
   readonly oneAtATime: StartAndRemoval;
   readonly batches: readonly { readonly floor: StartAndRemoval; readonly agent: AgentRound }[];
   readonly idleFull: Idle;
-  /** After all batches are gone. */
+  /** Ten seconds after all batches are gone. */
   readonly memoryAfter: Memory;
   readonly fromNothing: readonly number[];
 }
@@ -94,6 +94,7 @@ export async function measureAll(subjects: Subjects, effort: Effort): Promise<Me
     );
   }
   if (idleFull === undefined) throw new Error("no batch was measured");
+  await pause(SETTLE_MS);
   const memoryAfter = await memoryOf(agent.pid);
   return { version, idleEmpty, singles, oneAtATime, batches, idleFull, memoryAfter, fromNothing };
 }

@@ -21,7 +21,7 @@ import { createLoop } from "./loop.ts";
 import { followRuntime } from "./observed/follow.ts";
 import { createObservedImages, type ObservedImages } from "./observed/images.ts";
 import { createPodFiles } from "./observed/pod-files.ts";
-import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
+import { type Absence, createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
 import { createRest } from "./rest.ts";
 import type { Rooms } from "./rooms.ts";
@@ -101,9 +101,9 @@ export function createAgent(parts: AgentParts): Agent {
     await observed.audit();
   }
 
-  function lose(): void {
+  function lose(why?: Absence): void {
     runtimeName = "";
-    observed.lose();
+    observed.lose(why);
   }
 
   const loop = createLoop({

@@ -67,7 +67,7 @@ export async function followRuntime(settings: FollowSettings, signal: AbortSigna
       case "disconnected":
         story.disconnected(event);
         auditing.lose(event.error);
-        pods.lose();
+        pods.lose(event);
         return;
       case "container":
         hear(event);

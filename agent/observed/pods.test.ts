@@ -361,6 +361,27 @@ test("after the connection was lost nothing is known until the next audit, which
   expect(await look()).toEqual(["sandbox ready", "a #0 running"]);
 });
 
+test("as long as nothing is known, whoever looks is told why, the socket, and that it is waited for", async () => {
+  const { pods, runtime } = await createScene();
+  const why = () =>
+    pods.observe(uid, desired).then(
+      () => "it was seen",
+      (error: Error) => error.message,
+    );
+  expect(await why()).toBe("the container runtime has not been read yet");
+  const error = new CriError("UNAVAILABLE", "Version", "connect ENOENT");
+  pods.lose({ error, socket: "/run/x.sock" });
+  const away = "the container runtime is away, and waited for at /run/x.sock: Version: connect ENOENT";
+  expect(await why()).toBe(away);
+  pods.lose();
+  expect(await why()).toBe(away);
+  runtime.failures.listContainers = [new CriError("UNKNOWN", "ListContainers", "no such table")];
+  await pods.audit().catch(() => "said below");
+  expect(await why()).toBe("the container runtime could not be read: ListContainers: no such table");
+  await pods.audit();
+  expect(await why()).toBe("it was seen");
+});
+
 test("a pod that is gone is forgotten with its containers", async () => {
   const { pods, hear, container } = await createReadScene();
   pods.forget(uid);

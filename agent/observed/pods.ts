@@ -31,8 +31,11 @@ export interface ObservedPods {
   observe(uid: PodUid, desired: DesiredPod | undefined): Promise<ObservedPod>;
   /** Lists everything and wakes the pods that differ from what was known. Rejects with `CriError`. */
   audit(): Promise<void>;
-  /** The connection is lost: whatever happens from now on is missed, so nothing is known until the next audit. */
-  lose(): void;
+  /**
+   * The connection is lost, or there was none: whatever happens from now on is missed, so nothing is known until the next audit.
+   * Until then whoever looks is told `why`, or what was the reason before where none is given.
+   */
+  lose(why?: Absence): void;
   /** Takes an event; the pod it concerns is woken. `new` is a pod not seen before; whose `nobody's` is cannot be told yet. */
   hear(event: ContainerEvent): "known" | "new" | "nobody's";
   /** A call of ours that changes the pod begins. */
@@ -42,6 +45,12 @@ export interface ObservedPods {
   /** Nothing is left of the pod. */
   forget(uid: PodUid): void;
   wakeAll(): void;
+}
+
+/** Why the runtime cannot be read, and the socket at which it is waited for. */
+export interface Absence {
+  readonly error: CriError;
+  readonly socket: string;
 }
 
 /** What a call of ours may have changed. A failed call may have changed anything. */
@@ -73,16 +82,27 @@ interface Room extends ObservedPodsSettings {
   readonly strangers: Set<string>;
   /** True once everything was listed: from then on, what is not known is not there. */
   isComplete: boolean;
+  /** Why it was not, as far as that is known. */
+  whyIncomplete: string;
 }
 
 export function createObservedPods(settings: ObservedPodsSettings): ObservedPods {
-  const room: Room = { ...settings, entries: new Map(), owners: new Map(), strangers: new Set(), isComplete: false };
+  const room: Room = {
+    ...settings,
+    entries: new Map(),
+    owners: new Map(),
+    strangers: new Set(),
+    isComplete: false,
+    whyIncomplete: "the container runtime has not been read yet",
+  };
   const { entries, owners } = room;
   return {
     observe: (uid, desired) => observe(room, uid, desired),
     audit: () => audit(room),
-    lose: () => {
+    lose(why) {
       room.isComplete = false;
+      if (why === undefined) return;
+      room.whyIncomplete = `the container runtime is away, and waited for at ${why.socket}: ${why.error.message}`;
     },
     hear(event) {
       const uid = (event.podUid || owners.get(event.containerId)) ?? owners.get(event.podSandboxId ?? "");
@@ -110,8 +130,7 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
 }
 
 async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined): Promise<ObservedPod> {
-  if (!room.isComplete)
-    throw new CriError("UNAVAILABLE", "ListPodSandbox", "the container runtime has not been read yet");
+  if (!room.isComplete) throw unread(room);
   const { namespace = "default", name = "" } = desired?.pod.metadata ?? {};
   const known = room.entries.get(uid);
   // What only a folder told of has no name, until somebody wants the pod again: its logs are found by that.
@@ -135,6 +154,11 @@ async function lookAtFiles(files: PodFiles, entry: Entry): Promise<void> {
     entry.areFilesStale = true;
     throw error;
   }
+}
+
+/** No call was made that the sentence could begin with. */
+function unread({ whyIncomplete: message }: Room): CriError {
+  return Object.assign(new CriError("UNAVAILABLE", "ListPodSandbox", message), { message });
 }
 
 /** Events find the pod by what it has now; what is gone names nobody. */
@@ -234,7 +258,10 @@ async function audit(room: Room): Promise<void> {
     runtime.listPodSandbox({}),
     runtime.listContainers({}),
     files.owners(),
-  ]);
+  ]).catch((error: Error) => {
+    room.whyIncomplete = `the container runtime could not be read: ${error.message}`;
+    throw error;
+  });
   tellOfStrangers(room, [...sandboxes, ...containers]);
   for (const owner of [...sandboxes, ...containers].map(ownerOf)) enter(room, owner);
   const onDiskOnly = onDisk.filter(({ uid }) => !entries.has(uid));

@@ -1,8 +1,8 @@
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { FilesError } from "../../host/files.ts";
 import { scenario } from "./scenario.ts";
-import { makePod } from "./stage.ts";
+import { createStage, makePod } from "./stage.ts";
 
 scenario(
   "a sandbox that dies takes its containers along, and both are made anew",
@@ -98,6 +98,18 @@ scenario(
     `);
   },
 );
+
+test("a pod that nobody could look at says where the runtime is waited for, and how it is away", async () => {
+  const stage = await createStage();
+  stage.runtime.goDown();
+  await stage.start();
+  await stage.offer(makePod("web"));
+  await stage.advance("10s");
+  expect(stage.pods().map(({ status }) => status.message)).toEqual([
+    "what of the pod runs is not known yet: the container runtime is away, and waited for at /run/fake.sock: events: the runtime is down",
+  ]);
+  await stage.stop();
+});
 
 scenario(
   "of a pod that ran before the agent was restarted nothing is claimed while the runtime is away",

@@ -7,8 +7,10 @@ export interface DesiredPod {
   readonly uid: PodUid;
   readonly pod: Pod;
   readonly source: StaticPodSource;
-  /** When this node first took it; becomes `status.startTime`. Epoch milliseconds. */
+  /** When this node first took it; epoch milliseconds. */
   readonly acceptedAt: number;
+  /** When the earlier pod of its name was gone, if it had to wait for one; epoch milliseconds. */
+  readonly heldUntil?: number;
   /** Grows when a pod that carries a uid of its own becomes another one under it. */
   readonly revision: number;
   /** Present once the pod has to end; it never goes away again, and its grace only ever shrinks. */
@@ -26,6 +28,11 @@ export interface Termination {
   readonly gracePeriodSeconds: number;
   /** A clause that fits behind "stop container a within 30s: …". */
   readonly why: string;
+}
+
+/** When the node began with the pod, as `status.startTime` says; epoch milliseconds. Time that it was held is no part of its life. */
+export function startTimeOf({ acceptedAt, heldUntil }: DesiredPod): number {
+  return heldUntil ?? acceptedAt;
 }
 
 /** The pod's grace period in seconds; the API's default where it says none. */

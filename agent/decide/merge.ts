@@ -83,6 +83,16 @@ export function withPredecessor(desired: DesiredPod, namesakes: readonly Desired
   return predecessor === undefined ? desired : { ...desired, waitsFor: predecessor.uid };
 }
 
+/**
+ * The pod that waited for the one that is gone now, if any did: it begins now. A hold ends once: where an end could not be recorded
+ * and a later agent comes to it again, the next pod has begun long since.
+ */
+export function endHold(gone: DesiredPod, namesakes: readonly DesiredPod[], now: number): DesiredPod | undefined {
+  const [first, next] = namesakes;
+  if (first?.uid !== gone.uid || next === undefined || next.heldUntil !== undefined) return undefined;
+  return { ...next, heldUntil: now };
+}
+
 const seenAnnotation = "kubernetes.io/config.seen";
 
 /** The pod with the time at which this node took it, which is no part of what a source says. Rule: the kubelet's annotation. */

@@ -1,6 +1,6 @@
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { isOutdated } from "./container-hash.ts";
-import type { DesiredNow } from "./desired.ts";
+import { type DesiredNow, type DesiredPod, startTimeOf } from "./desired.ts";
 import type { Outcome } from "./memory.ts";
 import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
@@ -8,7 +8,8 @@ import { sandboxNeed } from "./sandbox.ts";
 import { unsupportedFeatures } from "./support.ts";
 
 /** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
-export function outcomeOf({ pod, acceptedAt }: DesiredNow, observed: ObservedPod, now: number): Outcome | undefined {
+export function outcomeOf(desired: DesiredNow, observed: ObservedPod, now: number): Outcome | undefined {
+  const { pod } = desired;
   const features = unsupportedFeatures(pod);
   if (features.length > 0)
     return {
@@ -17,7 +18,7 @@ export function outcomeOf({ pod, acceptedAt }: DesiredNow, observed: ObservedPod
       message: `Pod was rejected: Pod requires node features that are not available: ${features.join(", ")}`,
       at: now,
     };
-  const deadline = deadlineOf(pod, acceptedAt);
+  const deadline = deadlineOf(desired);
   if (deadline !== undefined && deadline <= now)
     return {
       phase: "Failed",
@@ -29,8 +30,9 @@ export function outcomeOf({ pod, acceptedAt }: DesiredNow, observed: ObservedPod
 }
 
 /** When `activeDeadlineSeconds` ends the pod, counted from `status.startTime`; epoch milliseconds. */
-export function deadlineOf({ spec }: Pod, acceptedAt: number): number | undefined {
-  return spec.activeDeadlineSeconds === undefined ? undefined : acceptedAt + spec.activeDeadlineSeconds * 1000;
+export function deadlineOf(desired: DesiredPod): number | undefined {
+  const { activeDeadlineSeconds } = desired.pod.spec;
+  return activeDeadlineSeconds === undefined ? undefined : startTimeOf(desired) + activeDeadlineSeconds * 1000;
 }
 
 function outcomeOfContainers(pod: Pod, observed: ObservedPod, now: number): Outcome | undefined {

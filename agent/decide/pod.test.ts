@@ -473,6 +473,18 @@ const rows: readonly Row[] = [
     says: "terminating, Running, running: stop container a within 30s: Pod was active on the node longer than the specified deadline",
   },
   {
+    name: "a deadline is counted from when the pod's predecessor was gone",
+    desired: desired(pod({ activeDeadlineSeconds: 60 }), { heldUntil: now - 20_000 }),
+    observed: seen([sandbox()], [running()]),
+    says: "syncing, Running, running: nothing; again in 40s",
+  },
+  {
+    name: "a pod that waits for its predecessor does not wait for its deadline",
+    desired: desired(pod({ activeDeadlineSeconds: 60 }), { waitsFor: "before" as PodUid }),
+    observed: nothing,
+    says: "syncing, Pending, ContainerCreating: nothing",
+  },
+  {
     name: "a pod that waits for its predecessor does nothing",
     desired: desired(pod(), { waitsFor: "before" as PodUid }),
     observed: nothing,

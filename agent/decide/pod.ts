@@ -106,7 +106,7 @@ function planSync(
 ): Stage {
   if (isHeld(desired, observed)) return "syncing";
   const { pod } = desired;
-  const deadline = deadlineOf(pod, desired.acceptedAt);
+  const deadline = deadlineOf(desired);
   if (deadline !== undefined) plan.waitUntil(deadline);
   const need = sandboxNeed(pod, observed, now);
   const areVolumesReady = memory.volumesPrepared || !isStartAhead(desired, observed);

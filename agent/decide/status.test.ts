@@ -264,6 +264,14 @@ test("the last word on a pod that ends stays, whatever is removed of it", () => 
   expect(second.status).toEqual(first.status);
 });
 
+test("a pod that had to wait for its predecessor started when that was gone, and was accepted before", () => {
+  const held = { ...desired, heldUntil: at("10:00:01") };
+  const { status } = decidePod(held, observed, emptyMemory, settings, at("11:00:00"));
+  expect(status.startTime).toBe("2026-01-01T10:00:01Z");
+  expect(unseenStatus(held, "no answer").startTime).toBe("2026-01-01T10:00:01Z");
+  expect(conditions(status)).toContain("PodScheduled True since 10:00:00");
+});
+
 test("of a pod that nobody could look at only that is said which needs no look", () => {
   expect(unseenStatus(desired, "no answer")).toEqual({
     phase: "Pending",

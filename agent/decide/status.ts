@@ -2,7 +2,7 @@ import type { PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
-import type { DesiredNow } from "./desired.ts";
+import { type DesiredNow, startTimeOf } from "./desired.ts";
 import type { PodMemory } from "./memory.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -35,7 +35,7 @@ export function podStatus(scene: StatusScene): {
     conditions: list,
     ...(hostIP === undefined ? {} : { hostIP, hostIPs: hostIPs.map((ip) => ({ ip })) }),
     ...(podIP === undefined ? {} : { podIP, podIPs: podIPs.map((ip) => ({ ip })) }),
-    startTime: formatTime(desired.acceptedAt),
+    startTime: formatTime(startTimeOf(desired)),
     ...(statuses.length === 0 ? {} : { containerStatuses: statuses }),
     qosClass: qosClassOf(pod),
   };
@@ -46,12 +46,12 @@ export function podStatus(scene: StatusScene): {
  * What can be said of a pod that nobody could look at yet: that it is wanted. As the kubelet does while its runtime is away, nothing
  * is said of its containers: they may run since the days of an earlier agent. The kubelet leaves out `why`.
  */
-export function unseenStatus({ pod, acceptedAt }: DesiredNow, why: string): PodStatus {
+export function unseenStatus(desired: DesiredNow, why: string): PodStatus {
   return {
     phase: "Pending",
     message: `what of the pod runs is not known yet: ${why}`,
-    startTime: formatTime(acceptedAt),
-    qosClass: qosClassOf(pod),
+    startTime: formatTime(startTimeOf(desired)),
+    qosClass: qosClassOf(desired.pod),
   };
 }
 

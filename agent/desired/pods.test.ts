@@ -130,6 +130,54 @@ test("a changed manifest is another pod, which waits for the one before and is w
   expect(waits()).toEqual([undefined, "web-2"]);
 });
 
+test("a pod that waited for its predecessor is held until that is gone, and a new agent knows since when", async () => {
+  const { clock, desired, file, disk } = createScene();
+  await desired.restore();
+  await file(fromFile("web", "web-1"));
+  await file(fromFile("web", "web-2"));
+  await clock.advance(45_000);
+  const finished = desired.finished(web);
+  const gone = FakeClock.start + 45_000;
+  expect(desired.all().map(({ heldUntil }) => heldUntil)).toEqual([gone]);
+  await finished;
+  const second = createScene({ disk });
+  await second.desired.restore();
+  expect(second.desired.all()).toEqual(desired.all());
+});
+
+test("a pod is held as long as any earlier one of its name is there, in whatever order they end", async () => {
+  const { clock, desired, file } = createScene();
+  await desired.restore();
+  for (const uid of ["web-1", "web-2", "web-3"]) await file(fromFile("web", uid));
+  const held = () => desired.all().map(({ uid, heldUntil }) => [uid as string, heldUntil]);
+  await clock.advance(1000);
+  await desired.finished("web-2" as PodUid);
+  expect(held()).toEqual([
+    ["web-1", undefined],
+    ["web-3", undefined],
+  ]);
+  await clock.advance(1000);
+  await desired.finished(web);
+  expect(held()).toEqual([["web-3", FakeClock.start + 2000]]);
+});
+
+test("an end that a new agent has to finish once more does not hold anew what has begun since", async () => {
+  const first = createScene();
+  await first.desired.restore();
+  await first.file(fromFile("web", "web-1"));
+  await first.file(fromFile("web", "web-2"));
+  first.disk.before = (verb) => {
+    if (verb === "remove") throw new Error("read-only");
+  };
+  await first.desired.finished(web);
+  first.disk.before = () => {};
+  const second = createScene({ disk: first.disk });
+  await second.desired.restore();
+  await second.clock.advance(60_000);
+  await second.desired.finished(web);
+  expect(wantedOf(second.desired.get("web-2" as PodUid)).heldUntil).toBe(FakeClock.start);
+});
+
 test("a pod of another namespace waits for nobody", async () => {
   const { desired, file } = createScene();
   await desired.restore();

@@ -3,7 +3,7 @@ import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import { foreignClaims, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
+import { endHold, foreignClaims, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
 import { createPodIndex } from "./pod-index.ts";
 import type { PodRecords } from "./records.ts";
 import { createRefusals } from "./refusals.ts";
@@ -86,8 +86,11 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const enqueue = (kind: SourceKind, offered: readonly OfferedPod[]) => inOrder(() => merge(kind, offered));
 
   /** What follows when a pod is known no more; another one of its uid may have begun since. */
-  async function settleEnd(pod: DesiredPod): Promise<void> {
+  async function settleEnd(pod: DesiredPod, freedUid: PodUid | undefined): Promise<void> {
     const { uid } = pod;
+    // As long as the record of the pod is there, the next agent ends the hold as this one did.
+    const freed = freedUid === undefined ? undefined : pods.get(freedUid);
+    if (freed !== undefined) await save(freed);
     if (pods.get(uid) === undefined)
       await records.remove(uid).catch((error: unknown) => {
         log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
@@ -117,8 +120,10 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       const pod = pods.get(uid);
       // Without a termination it is a pod of the same uid that was asked for again since.
       if (pod?.termination === undefined) return;
+      const freed = endHold(pod, pods.namesakesOf(pod), clock.now());
       pods.drop(pod);
-      await inOrder(() => settleEnd(pod));
+      if (freed !== undefined) pods.put(freed);
+      await inOrder(() => settleEnd(pod, freed?.uid));
     },
   };
 }

@@ -226,6 +226,41 @@ scenario(
 );
 
 scenario(
+  "the deadline of a pod that has to wait for its predecessor is counted from its own beginning",
+  {
+    before: (stage) => void stage.runtime.programs.set("a", { onTerm: "ignores" }),
+    async run(stage) {
+      await stage.offer(makePod("web", { terminationGracePeriodSeconds: 45 }));
+      stage.told();
+      await stage.offer(makePod("web", { activeDeadlineSeconds: 30, terminationGracePeriodSeconds: 3 }));
+      await stage.advance("90s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s report web Running, ready, terminating: a running
+      0s report web Pending: a waiting ContainerCreating
+      45s web: stop container a within 45s: its manifest has changed
+      45s report web Running, terminating: a terminated Error 137
+      45s web: stop sandbox: its manifest has changed
+      45s web: remove sandbox: its manifest has changed
+      45s web: remove the pod's files: its manifest has changed
+      45s report web Running, finished: a terminated Error 137
+      45s web: prepare volumes
+      45s web: run sandbox (attempt 0): the pod has none
+      45s web: create container a (attempt 0): it has not run yet
+      45s web: start container a (attempt 0)
+      45s report web Running, ready: a running
+      75s report web Running, ready, terminating: a running
+      78s web: stop container a within 3s: Pod was active on the node longer than the specified deadline
+      78s report web Failed (DeadlineExceeded), terminating: a terminated Error 137
+      78s web: stop sandbox: Pod was active on the node longer than the specified deadline
+      78s report web Failed (DeadlineExceeded), terminated: a terminated Error 137"
+    `);
+  },
+);
+
+scenario(
   "a clock that is set back keeps no container waiting for the past",
   {
     async run(stage) {

@@ -604,3 +604,21 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
     containers: undefined,
   });
 });
+
+const resources: readonly [sentence: string, resources: Container["resources"], feature: string | undefined][] = [
+  ["a device", { limits: { "nvidia.com/gpu": "1" } }, "extended resources"],
+  ["a device among what every node has", { limits: { cpu: "1", "example.com/tpm": "1" } }, "extended resources"],
+  ["a device in its requests alone", { requests: { "example.com/tpm": "1" } }, "extended resources"],
+  ["huge pages", { limits: { memory: "1Gi", "hugepages-2Mi": "2Mi" } }, "hugepages"],
+  ["what every node has", { requests: { cpu: "1", memory: "1Gi", "ephemeral-storage": "1Gi" } }, undefined],
+];
+for (const [sentence, wanted, feature] of resources)
+  test(`a container that asks for ${sentence} is ${feature === undefined ? "run" : "rejected"}`, () => {
+    const asking = desired(pod({}, [{ name: "a", ...(wanted === undefined ? {} : { resources: wanted }) }]));
+    const { status } = decidePod(asking, nothing, emptyMemory, settings, now);
+    const rejected =
+      feature === undefined
+        ? undefined
+        : `Pod was rejected: Pod requires node features that are not available: ${feature}`;
+    expect(status.message).toBe(rejected);
+  });

@@ -40,7 +40,9 @@ const containerFeatures: readonly [feature: string, isAsked: (container: Contain
     "volumeMounts.recursiveReadOnly",
     ({ volumeMounts }) => (volumeMounts ?? []).some((m) => (m.recursiveReadOnly ?? "Disabled") !== "Disabled"),
   ],
-  ["hugepages", ({ resources }) => Object.keys(resources?.limits ?? {}).some((name) => name.startsWith("hugepages-"))],
+  ["hugepages", (container) => resourcesOf(container).some((name) => name.startsWith("hugepages-"))],
+  // Those that a device plugin would hand out; the kubelet runs such a pod without its devices where it has never heard of them.
+  ["extended resources", (container) => resourcesOf(container).some((name) => name.includes("/"))],
   ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
 ];
 
@@ -80,6 +82,10 @@ export function unsupportedFeatures({ spec }: Pod): readonly string[] {
     ...containerFeatures.filter(([, isAskedBy]) => spec.containers.some(isAskedBy)),
     ...volumeFeatures.filter(([, isAskedBy]) => (spec.volumes ?? []).some(isAskedBy)),
   ].map(([feature]) => feature);
+}
+
+function resourcesOf({ resources }: Container): readonly string[] {
+  return Object.keys({ ...resources?.limits, ...resources?.requests });
 }
 
 function isAsked(value: string | readonly unknown[] | undefined): boolean {

@@ -6,9 +6,9 @@ import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 
 /**
- * The durable record of the pods that this node has taken: one file a pod, written when it is taken, when it has to end, and
- * never else. It lets a new agent grant the rest of a grace period, keep `startTime`, and run the last good version of a
- * manifest that was broken since.
+ * The durable record of the pods that this node has taken: one file a pod, written when it is taken, when what is wanted of it
+ * changes, when nothing holds it any more, and when it has to end. It lets a new agent grant the rest of a grace period, keep
+ * `startTime`, and run the last good version of a manifest that was broken since.
  */
 export interface PodRecords {
   /** All that can be read, oldest first. What cannot is set aside under another name, and said. */

@@ -253,7 +253,8 @@ function touchOne({ owners }: Room, entry: Entry, id: NodeId): void {
  */
 async function audit(room: Room): Promise<void> {
   const { runtime, entries, files, wake } = room;
-  const before = new Map([...entries].map(([uid, { mutations }]) => [uid, mutations]));
+  // Of entries, not of uids: a pod may have come since, or have gone and begun anew.
+  const before = new Map([...entries.values()].map((entry) => [entry, entry.mutations]));
   const [sandboxes, containers, onDisk] = await Promise.all([
     runtime.listPodSandbox({}),
     runtime.listContainers({}),
@@ -271,7 +272,7 @@ async function audit(room: Room): Promise<void> {
   const sandboxesOf = Map.groupBy(sandboxes, (each) => ownerOf(each)?.uid);
   const containersOf = Map.groupBy(containers, (each) => ownerOf(each)?.uid);
   for (const [uid, entry] of entries) {
-    const wasChangedByUs = before.has(uid) && before.get(uid) !== entry.mutations;
+    const wasChangedByUs = (before.get(entry) ?? 0) !== entry.mutations;
     if (wasChangedByUs) entry.isStale = true;
     const isNew = !wasChangedByUs && applyLists(entry, sandboxesOf.get(uid) ?? [], containersOf.get(uid) ?? []);
     if (isNew || wasChangedByUs || isFirst) wake(uid);

@@ -1,8 +1,8 @@
-import { expect, test } from "bun:test";
+import { expect } from "bun:test";
 import { summarize } from "../../agent/serve/pod-list.ts";
 import { CriError } from "../../cri/error.ts";
-import { scenario } from "./scenario.ts";
-import { createStage, makePod } from "./stage.ts";
+import { linesOf, scenario } from "./scenario.ts";
+import { makePod } from "./stage.ts";
 
 scenario(
   "a pod whose manifest is gone gets its grace period and leaves nothing",
@@ -205,12 +205,7 @@ scenario(
     },
   },
   (story) => {
-    expect(
-      story
-        .split("\n")
-        .filter((line) => line.includes("sandbox"))
-        .join("\n"),
-    ).toMatchInlineSnapshot(`
+    expect(linesOf(story, /sandbox/)).toMatchInlineSnapshot(`
       "1s p1: stop sandbox: its manifest is gone
       2s p2: stop sandbox: its manifest is gone
       3s p1: remove sandbox: its manifest is gone
@@ -223,24 +218,33 @@ scenario(
   },
 );
 
-test("a pod that cannot be removed says why while it ends", async () => {
-  const stage = await createStage();
-  await stage.start();
-  await stage.offer(makePod("web"));
-  stage.runtime.failures.stopContainer = [new CriError("UNKNOWN", "StopContainer", "the shim is gone")];
-  stage.runtime.failures.removePodSandbox = Array.from(
-    { length: 8 },
-    () => new CriError("UNKNOWN", "RemovePodSandbox", "no such network"),
-  );
-  await stage.offer();
-  const why = () =>
-    stage
-      .pods()
-      .map((report) => summarize(report))
-      .map(({ reason, message }) => `${reason}: ${message}`);
-  expect(why()).toEqual(["KillContainerError: StopContainer: the shim is gone"]);
-  await stage.advance("1s");
-  expect(why()).toEqual(["KillPodSandboxError: RemovePodSandbox: no such network"]);
-  await stage.advance("2m");
-  expect(why()).toEqual([]);
-});
+scenario(
+  "a pod that cannot be removed says why while it ends",
+  {
+    before({ runtime }) {
+      const error = (verb: string, message: string) => new CriError("UNKNOWN", verb, message);
+      runtime.failures.stopContainer = [error("StopContainer", "the shim is gone")];
+      runtime.failures.removePodSandbox = Array.from({ length: 8 }, () => error("RemovePodSandbox", "no such network"));
+    },
+    async run(stage) {
+      const why = () =>
+        stage
+          .pods()
+          .map((report) => summarize(report))
+          .map(({ name, reason, message }) => `${name} shows ${reason}: ${message}`);
+      await stage.offer(makePod("web"));
+      await stage.offer();
+      stage.tell(why());
+      await stage.advance("1s");
+      stage.tell(why());
+      await stage.advance("3m");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /shows|finished/)).toMatchInlineSnapshot(`
+      "0s web-node shows KillContainerError: StopContainer: the shim is gone
+      1s web-node shows KillPodSandboxError: RemovePodSandbox: no such network
+      76s report web Running, finished: a terminated Error 143"
+    `);
+  },
+);

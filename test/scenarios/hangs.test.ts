@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
 import type { RuntimeVerb } from "../fakes/runtime.ts";
-import { scenario } from "./scenario.ts";
+import { linesOf, scenario } from "./scenario.ts";
 import { makePod, type Stage } from "./stage.ts";
 
 /** Calls of the verb that begin in these seconds hang until the last of them, where they are about the right thing. */
@@ -80,13 +80,6 @@ scenario(
   },
 );
 
-/** The lines in which the word is, where the others tell nothing that other plays do not. */
-const linesOf = (story: string, word: string) =>
-  story
-    .split("\n")
-    .filter((line) => line.includes(word))
-    .join("\n");
-
 const stuckPods = [1, 2, 3, 4].map((number) => makePod(`stuck-${number}`));
 
 scenario(
@@ -101,7 +94,7 @@ scenario(
     },
   },
   (story) => {
-    expect(linesOf(story, "sandbox")).toMatchInlineSnapshot(`
+    expect(linesOf(story, /sandbox/)).toMatchInlineSnapshot(`
       "10s web: stop sandbox: its manifest is gone
       10s web: remove sandbox: its manifest is gone
       30s stuck-1: stop sandbox: its manifest is gone
@@ -128,7 +121,7 @@ scenario(
     },
   },
   (story) => {
-    expect(linesOf(story, "sandbox")).toMatchInlineSnapshot(`
+    expect(linesOf(story, /sandbox/)).toMatchInlineSnapshot(`
       "0s stuck-1: stop sandbox: its manifest is gone
       0s stuck-2: stop sandbox: its manifest is gone
       0s stuck-3: stop sandbox: its manifest is gone

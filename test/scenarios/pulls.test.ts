@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { scenario } from "./scenario.ts";
+import { linesOf, scenario } from "./scenario.ts";
 import { createStage, makePod, type Stage } from "./stage.ts";
 
 const podOf = (name: string, image: string) => makePod(name, { containers: [{ name: "a", image }] });
@@ -13,9 +13,9 @@ function slowRegistry(stage: Stage, ms: number, ...images: readonly string[]): v
 
 const pullsOf = (stage: Stage) => stage.runtime.calls.filter((call) => call.startsWith("pullImage"));
 const waits = (stage: Stage) =>
-  stage.pods().map(({ pod, status }) => {
+  stage.pods().flatMap(({ pod, status }) => {
     const { reason, message } = status.containerStatuses?.[0]?.state?.waiting ?? {};
-    return `${pod.metadata.name}: ${reason}: ${message}`;
+    return reason === undefined ? [] : [`${pod.metadata.name} shows ${reason}: ${message}`];
   });
 
 scenario(
@@ -56,6 +56,7 @@ scenario(
   },
 );
 
+// A test and no scenario: it is about a number of pods at which a play for each call that an agent may die after takes a minute.
 test("forty pods of one absent image ask the runtime for it once", async () => {
   const stage = await createStage({ parallelPulls: 1 });
   slowRegistry(stage, 5000, "app:1");
@@ -66,41 +67,82 @@ test("forty pods of one absent image ask the runtime for it once", async () => {
   expect(stage.pods().filter(({ status }) => status.phase === "Running")).toHaveLength(40);
 });
 
-test("pods that must have an image new share a pull that began after they asked", async () => {
-  const stage = await createStage();
-  slowRegistry(stage, 5000, "app:latest");
-  await stage.start();
-  const pods = Array.from({ length: 5 }, (_, n) => podOf(`web-${n}`, "app"));
-  await stage.offer(...pods.slice(0, 3));
-  await stage.advance("1s");
-  await stage.offer(...pods);
-  await stage.advance("20s");
-  expect(pullsOf(stage)).toEqual(["pullImage app:latest", "pullImage app:latest"]);
-  expect(stage.pods().filter(({ status }) => status.phase === "Running")).toHaveLength(5);
-});
+scenario(
+  "pods that must have an image new share a pull that began after they asked",
+  {
+    before: (stage) => slowRegistry(stage, 5000, "app:latest"),
+    async run(stage) {
+      const pods = Array.from({ length: 5 }, (_, n) => podOf(`web-${n}`, "app"));
+      await stage.offer(...pods.slice(0, 3));
+      await stage.advance("1s");
+      await stage.offer(...pods);
+      await stage.advance("20s");
+      stage.tell(pullsOf(stage));
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /pull|ready/)).toMatchInlineSnapshot(`
+      "5s web-0: pull image app:latest: its pull policy is Always
+      5s web-1: pull image app:latest: its pull policy is Always
+      5s web-2: pull image app:latest: its pull policy is Always
+      5s report web-0 Running, ready: a running
+      5s report web-1 Running, ready: a running
+      5s report web-2 Running, ready: a running
+      10s web-3: pull image app:latest: its pull policy is Always
+      10s web-4: pull image app:latest: its pull policy is Always
+      10s report web-3 Running, ready: a running
+      10s report web-4 Running, ready: a running
+      21s pullImage app:latest
+      21s pullImage app:latest"
+    `);
+  },
+);
 
-test("a pod that waits for a pull says so, and whether it has begun", async () => {
-  const stage = await createStage({ parallelPulls: 1 });
-  slowRegistry(stage, 5000, "app:1", "app:2");
-  await stage.start();
-  await stage.offer(podOf("a", "app:1"), podOf("b", "app:2"));
-  await stage.advance("1s");
-  expect(waits(stage)).toEqual([
-    'a-node: ContainerCreating: image "app:1" is being pulled',
-    'b-node: ContainerCreating: the pull of image "app:2" waits for pulls that began before it',
-  ]);
-  await stage.advance("5s");
-  expect(waits(stage)[1]).toBe('b-node: ContainerCreating: image "app:2" is being pulled');
-});
+scenario(
+  "a pod that waits for a pull says so, and whether it has begun",
+  {
+    options: { parallelPulls: 1 },
+    before: (stage) => slowRegistry(stage, 5000, "app:1", "app:2"),
+    async run(stage) {
+      await stage.offer(podOf("a", "app:1"), podOf("b", "app:2"));
+      await stage.advance("1s");
+      stage.tell(waits(stage));
+      await stage.advance("5s");
+      stage.tell(waits(stage));
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /pull|ready/)).toMatchInlineSnapshot(`
+      "1s a-node shows ContainerCreating: image "app:1" is being pulled
+      1s b-node shows ContainerCreating: the pull of image "app:2" waits for pulls that began before it
+      5s a: pull image app:1: it is not on this node
+      5s report a Running, ready: a running
+      6s b-node shows ContainerCreating: image "app:2" is being pulled
+      10s b: pull image app:2: it is not on this node
+      10s report b Running, ready: a running"
+    `);
+  },
+);
 
-test("a pod that goes takes no pull from those who wait for it too", async () => {
-  const stage = await createStage();
-  slowRegistry(stage, 5000, "app:1");
-  await stage.start();
-  await stage.offer(podOf("a", "app:1"), podOf("b", "app:1"));
-  await stage.advance("1s");
-  await stage.offer(podOf("b", "app:1"));
-  await stage.advance("10s");
-  expect(pullsOf(stage)).toEqual(["pullImage app:1"]);
-  expect(stage.pods().map(({ status }) => status.phase)).toEqual(["Running"]);
-});
+scenario(
+  "a pod that goes takes no pull from those who wait for it too",
+  {
+    before: (stage) => slowRegistry(stage, 5000, "app:1"),
+    async run(stage) {
+      await stage.offer(podOf("a", "app:1"), podOf("b", "app:1"));
+      await stage.advance("1s");
+      await stage.offer(podOf("b", "app:1"));
+      await stage.advance("10s");
+      stage.tell(pullsOf(stage));
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /pull|ready|finished/)).toMatchInlineSnapshot(`
+      "1s report a Pending, finished: a terminated ContainerStatusUnknown 137
+      5s b: pull image app:1: it is not on this node
+      5s report b Running, ready: a running
+      11s pullImage app:1"
+    `);
+  },
+);

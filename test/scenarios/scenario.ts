@@ -31,6 +31,12 @@ export function scenario(name: string, play: Play, expectStory: (story: string) 
   });
 }
 
+/** The lines of a story that match, where the others tell nothing that other plays do not. */
+export function linesOf(story: string, pattern: RegExp): string {
+  const lines = story.split("\n");
+  return lines.filter((line) => pattern.test(line)).join("\n");
+}
+
 async function perform(play: Play, options: StageOptions = {}): Promise<Stage> {
   const stage = await createStage({ ...play.options, ...options });
   await play.before?.(stage);

@@ -222,6 +222,11 @@ export class Stage {
     }
   }
 
+  /** Adds to the story what a play asks for besides. */
+  tell(texts: readonly string[]): void {
+    for (const text of texts) this.#tell(text);
+  }
+
   #tell(text: string): void {
     this.story.push(`${Math.floor(this.clock.elapsedMs / 1000)}s ${text}`);
   }

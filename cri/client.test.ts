@@ -203,6 +203,19 @@ describe("a sandbox whose run was cut short", () => {
       expect([...there]).toEqual([]);
     });
 
+  test("is told from one that was made whole, of which nothing more is asked", async () => {
+    const { runPodSandbox, removePodSandbox, metrics } = await connect({
+      [runtimePath("RunPodSandbox")]: (_, answer) =>
+        answer(null, bytesOf(RunPodSandboxResponse, { podSandboxId: "s" })),
+      [runtimePath("RemovePodSandbox")]: (_, answer) => answer(null, Buffer.alloc(0)),
+    });
+    const id = await runPodSandbox(PodSandboxConfig.fromPartial({}), "");
+    await removePodSandbox(id);
+    expect(metrics()["Delete"]).toBeUndefined();
+    await removePodSandbox(id);
+    expect(metrics()["Delete"]?.count).toBe(2);
+  });
+
   test("keeps its task while it runs, and where there is no such service; it is removed all the same", async () => {
     const refused: UnaryAnswer = (_, answer) => answer({ code: grpcStatus.FAILED_PRECONDITION, details: "it runs" });
     for (const unary of [{}, { "/containerd.services.tasks.v1.Tasks/Delete": refused }]) {

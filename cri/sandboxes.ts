@@ -36,10 +36,14 @@ export type Sandboxes = Pick<
  * twice that.
  */
 export function createSandboxes({ call }: Connection, requestTimeoutMs: number): Sandboxes {
+  /** Made whole, as their answer told us: what a cut call leaves behind is not to be looked for. */
+  const whole = new Set<SandboxId>();
   return {
     async runPodSandbox(config, runtimeHandler, options) {
       const limits = { deadlineMs: 2 * requestTimeoutMs, ...options };
-      return (await call(verbs.run, { config, runtimeHandler }, limits)).podSandboxId as SandboxId;
+      const id = (await call(verbs.run, { config, runtimeHandler }, limits)).podSandboxId as SandboxId;
+      whole.add(id);
+      return id;
     },
     async stopPodSandbox(podSandboxId, options) {
       await call(verbs.stop, { podSandboxId }, { deadlineMs: requestTimeoutMs, ...options }).catch(absentIsFine);
@@ -47,7 +51,9 @@ export function createSandboxes({ call }: Connection, requestTimeoutMs: number):
     async removePodSandbox(podSandboxId, options) {
       const limits = { deadlineMs: requestTimeoutMs, ...options };
       const remove = () => call(verbs.remove, { podSandboxId }, limits).catch(absentIsFine);
-      await removeSandboxWithLeftTask({ call }, podSandboxId, limits, remove);
+      if (whole.has(podSandboxId)) await remove();
+      else await removeSandboxWithLeftTask({ call }, podSandboxId, limits, remove);
+      whole.delete(podSandboxId);
     },
     async podSandboxStatus(podSandboxId, options) {
       const request = { podSandboxId, verbose: false };

@@ -3,7 +3,8 @@ import { type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
-import type { DesiredPod } from "../decide/desired.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { DesiredPod, Termination } from "../decide/desired.ts";
 
 /**
  * The durable record of the pods that this node has taken: one file a pod, written when it is taken, when what is wanted of it
@@ -21,8 +22,8 @@ export interface PodRecords {
 class RecordError extends Error {
   override readonly name = "RecordError";
   readonly code: "FOREIGN" | "VERSION" | "TORN" | "SHAPE";
-  constructor(code: RecordError["code"], message: string) {
-    super(message);
+  constructor(code: RecordError["code"], message: string, options?: ErrorOptions) {
+    super(message, options);
     this.code = code;
   }
 }
@@ -97,26 +98,53 @@ async function decodeRecord(text: string): Promise<DesiredPod> {
   const record = text.slice(whole.length, -2);
   if (!text.endsWith("}\n") || checksumOf(record) !== Number(sum))
     throw new RecordError("TORN", "it is torn or was changed: its checksum does not fit");
-  return await shapedAs(JSON.parse(record));
+  return await shapedAs(parsed(record));
+}
+
+/** A checksum is right by chance too, and of nothing it is 0. */
+function parsed(record: string): unknown {
+  try {
+    return JSON.parse(record);
+  } catch (cause) {
+    throw new RecordError("SHAPE", "its checksum fits, and it is no JSON", { cause });
+  }
 }
 
 /** Decisions are total over pods, not over whatever an earlier release may have let pass and recorded. */
 async function shapedAs(record: unknown): Promise<DesiredPod> {
-  const desired = record as Partial<DesiredPod> | null;
-  const isFramed =
-    typeof desired?.uid === "string" &&
-    typeof desired.pod === "object" &&
-    typeof desired.acceptedAt === "number" &&
-    typeof desired.revision === "number" &&
-    typeof desired.source?.kind === "string";
+  const desired = record as Unchecked<DesiredPod> | null;
   // Loaded with the first record: an agent without any has no need of it in its memory.
   const { checkPodShape } = await import("../../proto/kubernetes/pod-shape.ts");
-  const { errors = [] } = checkPodShape({ apiVersion: "v1", kind: "Pod", ...desired?.pod });
-  if (isFramed && errors.length === 0) return desired as DesiredPod;
+  const { errors = [] } = checkPodShape({ apiVersion: "v1", kind: "Pod", ...(desired?.pod as object) });
+  if (isFramed(desired) && errors.length === 0) return desired as DesiredPod;
   const [first] = errors;
   const why = first === undefined ? "a field of its frame is missing" : describeFieldError(first);
   throw new RecordError("SHAPE", `it is whole, and no record of this release: ${why}`);
 }
+
+/** What it says, field by field, if it says that at all. */
+type Unchecked<T> = { readonly [Field in keyof T]?: unknown };
+
+function isFramed(desired: Unchecked<DesiredPod> | null): boolean {
+  const { uid, acceptedAt, heldUntil = 0, revision } = desired ?? {};
+  const { metadata, spec } = (desired?.pod ?? {}) as Unchecked<Pod>;
+  const { kind, path, url } = (desired?.source ?? {}) as { readonly kind?: unknown; path?: unknown; url?: unknown };
+  const whole = { requestedAt: 0, gracePeriodSeconds: 0, why: "" };
+  const { requestedAt, gracePeriodSeconds, why } = (desired?.termination ?? whole) as Unchecked<Termination>;
+  const isPlaced =
+    kind === "file" ? typeof path === "string" : kind === "http" && typeof url === "string" && URL.canParse(url);
+  return (
+    isPlaced &&
+    isObject(metadata) &&
+    isObject(spec) &&
+    "containers" in spec &&
+    Array.isArray(spec.containers) &&
+    [uid, why].every((each) => typeof each === "string") &&
+    [acceptedAt, heldUntil, revision, requestedAt, gracePeriodSeconds].every((each) => typeof each === "number")
+  );
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 /** CRC-32: against torn writes and worn cards, not against people; who may write here is root already. */
 function checksumOf(text: string): number {

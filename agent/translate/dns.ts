@@ -67,7 +67,7 @@ function withinChars(searches: readonly string[]): readonly string[] {
 export function parseResolvConf(text: string): ResolvConf {
   const lines = text.split("\n").map((line) =>
     line
-      .replace(/[#;].*/, "")
+      .replace(/[#;].*/s, "")
       .trim()
       .split(/\s+/),
   );

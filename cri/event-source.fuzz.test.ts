@@ -1,0 +1,102 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { ContainerEventResponse, type ContainerEventType } from "../proto/cri/gen/api.ts";
+import { ContainerDelete, Envelope, TaskDelete, TaskExit, TaskStart } from "../proto/cri/gen/containerd-events.ts";
+import { type ContainerEvent, readContainerdEvent, readCriEvent } from "./event-source.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const longMs = 1_800_000;
+
+const changes = ["created", "started", "stopped", "deleted", "unknown"];
+
+function expectChange(event: ContainerEvent | undefined): void {
+  if (event === undefined) return;
+  expect(event.kind).toBe("container");
+  expect(changes).toContain(event.change);
+  expect(event.containerId).toBeString();
+}
+
+const typeUrl = fc.oneof(
+  fc
+    .constantFrom("ContainerDelete", "TaskStart", "TaskExit", "TaskDelete", "TaskOOM")
+    .chain((name) => fc.constantFrom(`containerd.events.${name}`, `type.googleapis.com/containerd.events.${name}`)),
+  fc.string(),
+);
+const bytes = fc.uint8Array({ maxLength: 60 });
+
+test(
+  "an event of containerd with anything in it is a change, none, or an Error that ends the stream",
+  () => {
+    const property = fc.property(fc.option(fc.record({ typeUrl, value: bytes }), { nil: undefined }), (event) => {
+      try {
+        expectChange(readContainerdEvent(Envelope.fromPartial({ topic: "/tasks/exit", event })));
+      } catch (error) {
+        if (!(error instanceof Error) || "matcherResult" in error) throw error;
+      }
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+const id = fc.string({ unit: "binary", maxLength: 10 });
+
+test(
+  "an event of containerd is the change of the container that it names, and of a command in it none",
+  () => {
+    const messages = [
+      ["deleted", "ContainerDelete", (own: string) => ContainerDelete.encode({ id: own })],
+      ["started", "TaskStart", (own: string) => TaskStart.encode({ containerId: own, pid: 1 })],
+      [
+        "stopped",
+        "TaskExit",
+        (own: string, of: string) => TaskExit.encode(TaskExit.fromPartial({ containerId: own, id: of })),
+      ],
+      [
+        "stopped",
+        "TaskDelete",
+        (own: string, of: string) => TaskDelete.encode(TaskDelete.fromPartial({ containerId: own, id: of })),
+      ],
+    ] as const;
+    const property = fc.property(
+      fc.constantFrom(...messages),
+      fc.string(),
+      fc.option(fc.string()),
+      (message, own, of) => {
+        const [change, name, encode] = message;
+        const value = encode(own, of ?? own).finish();
+        const event = readContainerdEvent(
+          Envelope.fromPartial({ event: { typeUrl: `containerd.events.${name}`, value } }),
+        );
+        const isOfCommand = change === "stopped" && of !== null && of !== "" && of !== own;
+        expect(event).toEqual(
+          isOfCommand ? undefined : { kind: "container", change, containerId: own, isSandbox: undefined },
+        );
+      },
+    );
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+test(
+  "an event of CRI with anything in it is a change",
+  () => {
+    const sandbox = fc.option(fc.record({ id, metadata: fc.option(fc.record({ uid: id }), { nil: undefined }) }), {
+      nil: undefined,
+    });
+    const property = fc.property(id, fc.integer(), sandbox, (containerId, number, podSandboxStatus) => {
+      // A runtime of tomorrow may have more of them.
+      const containerEventType = number as ContainerEventType;
+      const event = readCriEvent(
+        ContainerEventResponse.fromPartial({ containerId, containerEventType, podSandboxStatus }),
+      );
+      expectChange(event);
+      expect(event.containerId).toBe(containerId);
+      expect(event.isSandbox).toBe(podSandboxStatus === undefined ? undefined : podSandboxStatus.id === containerId);
+      expect(event.podUid ?? "").toBe((podSandboxStatus?.metadata?.uid ?? "") as typeof event.podUid & string);
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);

@@ -1,0 +1,51 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { parseMountinfo } from "./mounts.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const longMs = 1_800_000;
+
+const soup = fc
+  .array(fc.constantFrom(..." -,/\\\n\t04", " - ", "\\040", "\\777", "36 35 98:0 / ", "rw,noatime"), { maxLength: 60 })
+  .map((parts) => parts.join(""));
+
+test(
+  "any text is a list of mounts, one a line at most",
+  () => {
+    const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 300 })), (text) => {
+      const mounts = parseMountinfo(text);
+      expect(mounts.length).toBeLessThanOrEqual(text.split("\n").length);
+      for (const { mountPoint, fsType, source, options } of mounts)
+        for (const each of [mountPoint, fsType, source, ...options]) expect(each).toBeString();
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);
+
+/** As the kernel writes what could be taken for the end of a word. */
+const escaped = (text: string) =>
+  text.replace(/[ \t\n\\]/g, (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, "0")}`);
+const word = fc.stringMatching(/^[a-z0-9=.]{1,10}$/);
+const mount = fc.record({
+  mountPoint: fc.string({ unit: "binary", maxLength: 20 }).map((text) => `/${text}`),
+  fsType: word,
+  source: fc.string({ unit: "binary", maxLength: 20 }),
+  options: fc.array(word, { minLength: 1, maxLength: 4 }),
+});
+const propagation = fc.constantFrom("", "shared:1 ", "shared:1 master:2 ", "propagate_from:3 unbindable ");
+
+test(
+  "what the kernel writes of a mount is read, whatever it is called",
+  () => {
+    const property = fc.property(fc.array(fc.tuple(mount, propagation), { maxLength: 5 }), (lines) => {
+      const text = lines.map(
+        ([{ mountPoint, fsType, source, options }, optional]) =>
+          `36 35 98:0 / ${escaped(mountPoint)} ${options.join(",")} ${optional}- ${fsType} ${escaped(source)} rw\n`,
+      );
+      expect(parseMountinfo(text.join(""))).toEqual(lines.map(([each]) => each));
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);

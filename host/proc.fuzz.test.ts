@@ -1,0 +1,38 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { kibibytesOf } from "./proc.ts";
+
+const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
+const longMs = 1_800_000;
+
+const line = fc
+  .tuple(fc.constantFrom("MemTotal", "MemTotalX", "MemFree", "VmRSS"), fc.string({ maxLength: 12 }))
+  .map(([key, rest]) => `${key}:${rest}`);
+const anyText = fc.oneof(
+  fc.array(line).map((lines) => lines.join("\n")),
+  fc.string({ unit: "binary", maxLength: 200 }),
+);
+
+test(
+  "any text has so many bytes, or none",
+  () => {
+    fc.assert(
+      fc.property(anyText, (text) => expect(kibibytesOf(text, "MemTotal")).toBeGreaterThanOrEqual(0)),
+      { numRuns },
+    );
+  },
+  longMs,
+);
+
+test(
+  "a figure is found among all others",
+  () => {
+    const others = fc.array(line.filter((text) => !text.startsWith("MemTotal:")));
+    const property = fc.property(others, others, fc.nat(), (before, after, kibibytes) => {
+      const text = [...before, `MemTotal:       ${kibibytes} kB`, ...after].join("\n");
+      expect(kibibytesOf(text, "MemTotal")).toBe(kibibytes * 1024);
+    });
+    fc.assert(property, { numRuns });
+  },
+  longMs,
+);

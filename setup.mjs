@@ -5,7 +5,7 @@
 // Plain JavaScript for any node from 18 on, because it runs before anything is installed. With --no-machine only the
 // npm packages are looked after, which needs neither root nor Debian.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -25,6 +25,7 @@ async function main([first, ...rest]) {
       uid: process.getuid?.() ?? -1,
       osRelease: existsSync("/etc/os-release") ? readFileSync("/etc/os-release", "utf8") : "",
       hasApt: onPath("apt-get") && onPath("dpkg"),
+      canBuild: ["node_modules", "dist"].every((folder) => isWritable(join(root, folder))),
     });
     if (refusal !== undefined) throw new SetupError(refusal);
   }
@@ -36,13 +37,14 @@ async function main([first, ...rest]) {
 
 /**
  * The sentence that says why this machine cannot run pods and what would help, or undefined if it can.
- * @param {{ platform: string, uid: number, osRelease: string, hasApt: boolean }} machine
+ * @param {{ platform: string, uid: number, osRelease: string, hasApt: boolean, canBuild: boolean }} machine
  * @returns {string | undefined}
  */
-export function refuse({ platform, uid, osRelease, hasApt }) {
+export function refuse({ platform, uid, osRelease, hasApt, canBuild }) {
   const name = /^PRETTY_NAME="?([^"\n]*)/m.exec(osRelease)?.[1] ?? platform;
-  const withoutMachine = "`npm run check` and `npm run build` work here all the same";
-  if (platform !== "linux") return `pods need Linux, and this is ${name}; ${withoutMachine}`;
+  const where = canBuild ? "here" : "in a clone of your own";
+  const withoutMachine = `\`npm run check\` and \`npm run build\` work ${where} all the same`;
+  if (platform !== "linux") return `pods need Linux, and this is ${name}`;
   if (!/^ID="?debian"?$/m.test(osRelease) || !hasApt)
     return `the set-up takes its container runtime from Debian's packages by apt-get and dpkg, and this is ${name}; ${withoutMachine}`;
   if (uid !== 0)
@@ -126,6 +128,17 @@ async function step(title, command, args) {
 function onPath(program) {
   const folders = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin", "/sbin"];
   return folders.some((folder) => existsSync(join(folder, program)));
+}
+
+/** Whether this user may write to a folder, or make it where it is missing. */
+function isWritable(folder) {
+  try {
+    accessSync(existsSync(folder) ? folder : dirname(folder), constants.W_OK);
+    return true;
+  } catch {
+    // It belongs to somebody else, or its disk may only be read.
+    return false;
+  }
 }
 
 /** Hands over to bun, passes on the signals that a terminal or a service manager sends, and ends as it ends. */

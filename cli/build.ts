@@ -1,26 +1,64 @@
+// Builds the one binary: bun cli/build.ts [--arch x64|arm64]. Why each option: --bytecode with --splitting starts in
+// milliseconds and loads only what a command uses; the JIT policy saves memory in a daemon; a root program must not run
+// what a .env or bunfig.toml in its working directory says.
 import { mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ExecaError, execa } from "execa";
 
-// Builds the one binary: bun cli/build.ts [--arch x64|arm64]. Why each option: --bytecode with --splitting starts in
-// milliseconds and loads only what a command uses; the JIT policy saves memory in a daemon; a root program must not run
-// what a .env or bunfig.toml in its working directory says.
-const { values } = parseArgs({ options: { arch: { type: "string", default: process.arch } } });
-const { arch } = values;
-if (arch !== "x64" && arch !== "arm64") {
-  process.stderr.write(`build: --arch is "${arch}"; it can be x64 or arm64\n`);
-  process.exit(2);
-}
-try {
-  process.stdout.write(`${await build(arch)}\n`);
-} catch (error) {
-  if (!(error instanceof ExecaError)) throw error;
-  process.stderr.write(`build: ${error.stderr}\n`);
-  process.exitCode = 1;
+const usage = `npm run build -- [--arch x64|arm64]
+
+Makes dist/berth, and dist/kubelet beside it; for the other processor dist/berth-x64 or dist/berth-arm64.
+
+  --arch     the processor that it is for (default: this machine's)
+`;
+
+type Target = "x64" | "arm64";
+
+async function main(): Promise<number> {
+  const target = readTarget();
+  if (typeof target === "number") return target;
+  try {
+    process.stdout.write(`${await build(target)}\n`);
+    return 0;
+  } catch (error) {
+    const reason = whyNot(error);
+    if (reason === undefined) throw error;
+    process.stderr.write(`build: ${reason}\n`);
+    return 1;
+  }
 }
 
-async function build(target: "x64" | "arm64"): Promise<string> {
+/** What to build for; or, once the help or what is wrong has been printed, the exit code. */
+function readTarget(): Target | number {
+  const help = { type: "boolean", short: "h", default: false } as const;
+  try {
+    const { values } = parseArgs({ options: { arch: { type: "string", default: process.arch }, help } });
+    if (!values.help && (values.arch === "x64" || values.arch === "arm64")) return values.arch;
+    if (values.help) process.stdout.write(usage);
+    else process.stderr.write(`build: --arch is "${values.arch}"; it can be x64 or arm64\n`);
+    return values.help ? 0 : 2;
+  } catch (error) {
+    // What parseArgs adds is how to pass a positional argument, and there is none.
+    const [problem] = (error instanceof Error ? error.message : String(error)).split(". ");
+    process.stderr.write(`build: ${problem}\n\n${usage}`);
+    return 2;
+  }
+}
+
+/**
+ * Why a build has failed, as far as its user can do something about it: what bun said of the sources, or that a file cannot be
+ * written. Undefined for a mistake of this script.
+ */
+export function whyNot(error: unknown): string | undefined {
+  if (error instanceof ExecaError) return String(error.stderr);
+  if (!(error instanceof Error && "syscall" in error && "code" in error)) return undefined;
+  if (["EACCES", "EPERM", "EROFS"].includes(String(error.code)))
+    return `${error.message}: build as the owner of this clone, or in a clone of your own`;
+  return error.message;
+}
+
+async function build(target: Target): Promise<string> {
   const started = performance.now();
   const root = join(import.meta.dirname, "..");
   const dist = join(root, "dist");
@@ -74,3 +112,5 @@ async function commit(root: string): Promise<string> {
   if (head.failed) return "unknown";
   return `${head.stdout}${changes.stdout === "" ? "" : "+"}`;
 }
+
+if (import.meta.main) process.exitCode = await main();

@@ -3,7 +3,13 @@ import { join } from "node:path";
 import { execa } from "execa";
 
 interface Setup {
-  refuse(machine: { platform: string; uid: number; osRelease: string; hasApt: boolean }): string | undefined;
+  refuse(machine: {
+    platform: string;
+    uid: number;
+    osRelease: string;
+    hasApt: boolean;
+    canBuild: boolean;
+  }): string | undefined;
   missingPackages(lock: object, installed: object | undefined): readonly string[];
   maskHosts(text: string): string;
 }
@@ -16,6 +22,7 @@ const debian = {
   uid: 0,
   osRelease: 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\n',
   hasApt: true,
+  canBuild: true,
 };
 
 test("root on Debian is not refused", () => {
@@ -23,7 +30,6 @@ test("root on Debian is not refused", () => {
 });
 
 test.each([
-  ["another system", { platform: "darwin", osRelease: "" }, "pods need Linux, and this is darwin"],
   ["another distribution", { osRelease: 'PRETTY_NAME="Fedora Linux 44"\nID=fedora\n' }, "and this is Fedora Linux 44"],
   ["a relative of Debian", { osRelease: 'PRETTY_NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n' }, "and this is Ubuntu"],
   ["a Debian without apt", { hasApt: false }, "by apt-get and dpkg"],
@@ -31,8 +37,17 @@ test.each([
 ])("%s is refused in one line that says why and what works all the same", (_, change, reason) => {
   const line = refuse({ ...debian, ...change });
   expect(line).toContain(reason);
-  expect(line).toContain("npm run check");
+  expect(line).toContain("`npm run check` and `npm run build` work here all the same");
   expect(line).not.toContain("\n");
+});
+
+test("another system is refused without a promise that nobody has tried", () => {
+  expect(refuse({ ...debian, platform: "darwin", osRelease: "" })).toBe("pods need Linux, and this is darwin");
+});
+
+test("whoever may not write to the clone is sent to one of their own", () => {
+  const line = refuse({ ...debian, uid: 1000, canBuild: false });
+  expect(line).toContain("`npm run check` and `npm run build` work in a clone of your own all the same");
 });
 
 const lock = {

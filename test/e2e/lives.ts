@@ -1,8 +1,10 @@
 import { Client, credentials } from "@grpc/grpc-js";
 import {
   ContainerCreate,
+  ContainerDelete,
   Envelope,
   SubscribeRequest,
+  TaskCreate,
   TaskExit,
   TaskStart,
 } from "../../proto/cri/gen/containerd-events.ts";
@@ -10,18 +12,20 @@ import { containerNameLabel, podUidLabel } from "../../proto/cri/labels.ts";
 import type { Containerd } from "../bed/containerd.ts";
 import { until } from "../bed/until.ts";
 
-/** The process of one sandbox or container, from its start to its end, by the runtime's clock in nanoseconds. */
+/** One sandbox or container while it runs or could be started, by the runtime's clock in nanoseconds. */
 export interface Life {
   readonly id: string;
   /** The pod's uid and `sandbox`, or the name of the container. */
   readonly owner: string;
-  readonly startedAt: bigint;
-  /** Undefined while it lives. */
+  readonly createdAt: bigint;
+  /** Undefined until its process was started. */
+  readonly startedAt: bigint | undefined;
+  /** When its process exited, or it was deleted without one. Undefined while it lives. */
   readonly endedAt: bigint | undefined;
 }
 
 export interface Recording {
-  /** All lives so far, in the order of their starts. Rejects if one belongs to nobody, or if an event may be missing. */
+  /** All lives so far, in the order in which they were created. Rejects if one belongs to nobody, or if an event may be missing. */
   lives(): Promise<readonly Life[]>;
   stop(): void;
 }
@@ -75,7 +79,7 @@ export function livedTwice(lives: readonly Life[]): readonly string[] {
     own.flatMap((life, at) =>
       own
         .slice(at + 1)
-        .filter((later) => life.endedAt === undefined || later.startedAt < life.endedAt)
+        .filter((later) => life.endedAt === undefined || later.createdAt < life.endedAt)
         .map((later) => `${owner} lived as ${life.id} and as ${later.id} at once`),
     ),
   );
@@ -83,22 +87,43 @@ export function livedTwice(lives: readonly Life[]): readonly string[] {
 
 function livesOf(events: readonly Envelope[], owners: ReadonlyMap<string, string>): readonly Life[] {
   const lives = new Map<string, Life>();
+  const change = (id: string, how: (life: Life) => Partial<Life>) => {
+    const life = lives.get(id);
+    if (life !== undefined) lives.set(id, { ...life, ...how(life) });
+  };
   for (const { topic, event, timestamp } of events) {
     const at = (timestamp?.seconds ?? 0n) * 1_000_000_000n + BigInt(timestamp?.nanos ?? 0);
-    if (topic === "/tasks/start") {
-      const { containerId: id } = TaskStart.decode(event!.value);
-      const owner = owners.get(id);
-      if (owner === undefined) throw new Error(`${id} was started, and nobody was seen to create it`);
-      lives.set(id, { id, owner, startedAt: at, endedAt: undefined });
-    }
-    if (topic === "/tasks/exit") {
-      const { containerId, id } = TaskExit.decode(event!.value);
-      const life = lives.get(containerId);
-      // A command executed in a container has an id of its own.
-      if (life !== undefined && id === containerId) lives.set(id, { ...life, endedAt: at });
+    const bytes = event?.value ?? new Uint8Array();
+    switch (topic) {
+      case "/containers/create": {
+        const { id } = ContainerCreate.decode(bytes);
+        lives.set(id, { id, owner: owners.get(id) ?? id, createdAt: at, startedAt: undefined, endedAt: undefined });
+        break;
+      }
+      case "/tasks/create":
+        // CRI shows a start that was cut short as an exit, which no event tells of, or one that comes late: what is not started is no
+        // life any more.
+        change(TaskCreate.decode(bytes).containerId, () => ({ endedAt: at }));
+        break;
+      case "/tasks/start": {
+        const { containerId: id } = TaskStart.decode(bytes);
+        if (!lives.has(id)) throw new Error(`${id} was started, and nobody was seen to create it`);
+        change(id, () => ({ startedAt: at, endedAt: undefined }));
+        break;
+      }
+      case "/tasks/exit": {
+        const { containerId, id } = TaskExit.decode(bytes);
+        // A command executed in a container has an id of its own.
+        if (id === containerId)
+          change(id, ({ startedAt, endedAt }) => ({ endedAt: startedAt === undefined ? endedAt : at }));
+        break;
+      }
+      case "/containers/delete":
+        change(ContainerDelete.decode(bytes).id, ({ endedAt = at }) => ({ endedAt }));
+        break;
     }
   }
-  return [...lives.values()].toSorted((a, b) => (a.startedAt < b.startedAt ? -1 : 1));
+  return [...lives.values()].toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
 }
 
 async function ownerOf(containerd: Containerd, id: string): Promise<string> {

@@ -33,7 +33,7 @@ test("an edited manifest is another pod: the old one gets its grace, and the new
   expect(performance.now() - editedAt).toBeGreaterThan(2000);
   const lives = (await recording.lives()).filter(({ owner }) => owner.endsWith(" main"));
   expect(lives.map(({ owner }) => owner.split(" ")[0])).toEqual([old!.uid, (await node.pods())[0]!.uid]);
-  expect(lives[1]!.startedAt).toBeGreaterThan(lives[0]!.endedAt!);
+  expect(lives[1]!.createdAt).toBeGreaterThan(lives[0]!.endedAt!);
   await node.removeFile("edited.yaml");
 });
 

@@ -2,6 +2,7 @@ import { rm, rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { execa } from "execa";
 import { describeLeftovers, findContainers, findLeftovers, type Leftovers, rulesOfNetwork } from "./leftovers.ts";
+import { apart } from "./processes.ts";
 import { type BedRecord, bedPaths, forget } from "./record.ts";
 import { until } from "./until.ts";
 
@@ -36,8 +37,8 @@ export async function cleanUp(bed: BedRecord): Promise<Leftovers> {
 async function removeOnce(bed: BedRecord, left: Leftovers): Promise<void> {
   for (const pid of left.processes) kill(pid);
   if (left.processes.length > 0) return;
-  if (left.mounts.length > 0) await execa("umount", [...left.mounts], { reject: false });
-  for (const link of left.links) await execa("ip", ["link", "delete", link], { reject: false });
+  if (left.mounts.length > 0) await execa("umount", [...left.mounts], { ...apart, reject: false });
+  for (const link of left.links) await execa("ip", ["link", "delete", link], { ...apart, reject: false });
   if (left.rules.length > 0) await removeRules(bed.network);
   for (const path of left.cgroups) {
     await rmdir(path).catch(() => undefined);
@@ -56,8 +57,16 @@ function kill(pid: number): void {
 }
 
 async function removeRules(network: string): Promise<void> {
-  const { stdout } = await execa("iptables-save", ["-t", "nat"]);
-  await execa("iptables-restore", ["--noflush", "--wait"], { input: removalOf(stdout, network), reject: false });
+  await restore(removalOf(await savedRules(), network));
+}
+
+async function savedRules(): Promise<string> {
+  const { stdout } = await execa("iptables-save", ["-t", "nat"], apart);
+  return stdout;
+}
+
+async function restore(input: string): Promise<void> {
+  await execa("iptables-restore", ["--noflush", "--wait"], { ...apart, input, reject: false });
 }
 
 /**
@@ -82,9 +91,8 @@ export function removalOf(saved: string, network: string): string {
  * them anew when it needs them. The transaction is refused as a whole if a rule came in between.
  */
 async function dropEmptyPortmapChains(): Promise<void> {
-  const { stdout } = await execa("iptables-save", ["-t", "nat"]);
-  const removal = removalOfEmptyChains(stdout);
-  if (removal !== "") await execa("iptables-restore", ["--noflush", "--wait"], { input: removal, reject: false });
+  const removal = removalOfEmptyChains(await savedRules());
+  if (removal !== "") await restore(removal);
 }
 
 /** The input for `iptables-restore --noflush` that removes portmap's common chains, or "" while a pod uses them. */

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
-import { listProcesses, type RunningProcess, withDescendants } from "./processes.ts";
+import { apart, listProcesses, type RunningProcess, withDescendants } from "./processes.ts";
 import { type BedRecord, bedPaths } from "./record.ts";
 
 /** What one bed has in the kernel and outside its state folder at this moment. */
@@ -52,11 +52,48 @@ export async function findContainers(bed: BedRecord): Promise<readonly string[]>
   return [...new Set(words.filter((word) => /^[0-9a-f]{64}$/.test(word)))];
 }
 
-/** One sentence for each kind of thing that is left; none if nothing is. */
+/** One and many of each kind, as they are called. */
+const words: Readonly<Record<keyof Leftovers, readonly [one: string, many: string]>> = {
+  processes: ["process", "processes"],
+  mounts: ["mount", "mounts"],
+  links: ["interface", "interfaces"],
+  rules: ["rule", "rules"],
+  cgroups: ["cgroup", "cgroups"],
+  files: ["file", "files"],
+};
+
+/** How much is left of each kind, such as `1 mount`; none if nothing is. */
+export function countLeftovers(left: Leftovers): readonly string[] {
+  return present(left).map((kind) => countOf(left, kind));
+}
+
+/** One line for each kind of thing that is left: how many, and the first of them. None if nothing is left. */
 export function describeLeftovers(left: Leftovers): readonly string[] {
-  return Object.entries(left)
-    .filter(([, things]) => things.length > 0)
-    .map(([kind, things]) => `${things.length} ${kind}: ${things.slice(0, 5).join(", ")}`);
+  return present(left).map((kind) => `${countOf(left, kind)}: ${some(left[kind])}`);
+}
+
+const present = (left: Leftovers) =>
+  (Object.keys(words) as (keyof Leftovers)[]).filter((kind) => left[kind].length > 0);
+
+const countOf = (left: Leftovers, kind: keyof Leftovers) => {
+  const { length } = left[kind];
+  return `${length} ${words[kind][length === 1 ? 0 : 1]}`;
+};
+
+const MOST_NAMED = 3;
+const LONGEST_NAME = 48;
+
+function some(things: readonly (string | number)[]): string {
+  const named = things.slice(0, MOST_NAMED).map((thing) => shorten(String(thing)));
+  const more = things.length - named.length;
+  return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** Ids say enough by their first digits, paths by their beginning and their end. */
+function shorten(thing: string): string {
+  const text = thing.replace(/([0-9a-f]{12})[0-9a-f]{52}/g, "$1");
+  const half = Math.floor((LONGEST_NAME - 1) / 2);
+  return text.length <= LONGEST_NAME ? text : `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
 async function findProcesses(bed: BedRecord): Promise<readonly number[]> {
@@ -98,7 +135,7 @@ const unescapeMount = (point: string) =>
 
 /** The bridge, after everything that is plugged into it. */
 async function findLinks(bed: BedRecord): Promise<readonly string[]> {
-  const { stdout } = await execa("ip", ["-json", "link", "show"]);
+  const { stdout } = await execa("ip", ["-json", "link", "show"], apart);
   const links = JSON.parse(stdout) as readonly { readonly ifname: string; readonly master?: string }[];
   const plugged = links.filter(({ master }) => master === bed.bridge);
   return [...plugged, ...links.filter(({ ifname }) => ifname === bed.bridge)].map(({ ifname }) => ifname);
@@ -106,7 +143,7 @@ async function findLinks(bed: BedRecord): Promise<readonly string[]> {
 
 /** The rules of the nat table that portmap wrote for this bed's network, as `iptables-save` prints them. */
 async function findRules(bed: BedRecord): Promise<readonly string[]> {
-  const { stdout } = await execa("iptables-save", ["-t", "nat"]);
+  const { stdout } = await execa("iptables-save", ["-t", "nat"], apart);
   return rulesOfNetwork(stdout, bed.network);
 }
 

@@ -3,8 +3,16 @@ import { readdir, readFile } from "node:fs/promises";
 export interface RunningProcess {
   readonly pid: number;
   readonly parent: number;
+  /** The process group, named by the process that leads it. */
+  readonly group: number;
   readonly argv: readonly string[];
 }
+
+/**
+ * For a program that is started: a group of its own. A terminal sends Ctrl-C to all programs of a group, and we alone are to
+ * hear it, so that nothing ends half way and everything in order.
+ */
+export const apart = { detached: true } as const;
 
 /** Every process of the machine that is not a zombie. Kernel threads have an empty `argv`. */
 export async function listProcesses(): Promise<readonly RunningProcess[]> {
@@ -35,7 +43,7 @@ async function readProcess(pid: number): Promise<RunningProcess | undefined> {
     readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""),
   ]);
   if (fields === undefined || fields[0] === "Z") return undefined;
-  return { pid, parent: Number(fields[1]), argv: cmdline.split("\0").slice(0, -1) };
+  return { pid, parent: Number(fields[1]), group: Number(fields[2]), argv: cmdline.split("\0").slice(0, -1) };
 }
 
 /** The fields of /proc/PID/stat from the state on: the name before them may hold spaces and brackets. */

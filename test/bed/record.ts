@@ -51,7 +51,9 @@ export async function findAbandoned(folder: string): Promise<BedRecord | undefin
   const stateDir = resolve(folder);
   const record = (await listRecords()).find((other) => other.stateDir === stateDir);
   if (record !== undefined && (await ownerLives(record)))
-    throw new Error(`${stateDir} is in use by process ${record.owner.pid}; choose another state folder`);
+    throw new Error(
+      `${stateDir} is in use by process ${record.owner.pid}: end that by Ctrl-C where it runs, or use another clone`,
+    );
   return record;
 }
 

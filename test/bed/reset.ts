@@ -1,10 +1,20 @@
+// Removes what killed runs have left: bun test/bed/reset.ts [--all]
+import { existsSync } from "node:fs";
 import { cleanUp } from "./clean-up.ts";
 import { describeLeftovers, findLeftovers } from "./leftovers.ts";
-import { listRecords, ownerLives } from "./record.ts";
+import { type BedRecord, listRecords, ownerLives } from "./record.ts";
+import { readSwitches } from "./switches.ts";
+
+const usage = `npm run reset -- [--all]
+
+Removes what a run that was killed has left on this machine. Its manifests, logs and volumes stay in its folder.
+
+  --all      end the runs that are under way too
+`;
 
 /**
- * Removes every bed whose owner is gone, saying one line each. A bed in use is named and left alone, unless `all`.
- * Returns how many beds could not be removed.
+ * Removes every bed whose owner is gone, saying a line each and below it one for each kind of thing that was left. A bed in use
+ * is named and left alone, unless `all`. Returns how many beds could not be removed.
  */
 export async function resetBeds(all: boolean, say: (line: string) => void): Promise<number> {
   const beds = await listRecords();
@@ -14,10 +24,8 @@ export async function resetBeds(all: boolean, say: (line: string) => void): Prom
       say(`${bed.stateDir}: in use by process ${bed.owner.pid}, left alone (npm run reset -- --all takes it too)`);
       continue;
     }
-    const found = describeLeftovers(await findLeftovers(bed));
     try {
-      await cleanUp(bed);
-      say(`${bed.stateDir}: removed ${found.length === 0 ? "its record, nothing else was left" : found.join("; ")}`);
+      await resetBed(bed, say);
     } catch (error) {
       failures++;
       say(error instanceof Error ? error.message : String(error));
@@ -26,7 +34,19 @@ export async function resetBeds(all: boolean, say: (line: string) => void): Prom
   return failures;
 }
 
-if (import.meta.main) {
-  if ((await listRecords()).length === 0) console.log("nothing to reset: no bed of ours is on this machine");
-  process.exitCode = (await resetBeds(process.argv.includes("--all"), console.log)) === 0 ? 0 : 1;
+async function resetBed(bed: BedRecord, say: (line: string) => void): Promise<void> {
+  const found = describeLeftovers(await findLeftovers(bed));
+  await cleanUp(bed);
+  say(`${bed.stateDir}: removed ${found.length === 0 ? "its record, nothing else was left" : "what was left of it"}`);
+  for (const line of found) say(`  ${line}`);
+  if (existsSync(bed.stateDir)) say("  the files in the folder stay: manifests, logs and volumes");
 }
+
+async function main(): Promise<number> {
+  const switches = readSwitches("reset", usage, ["all"]);
+  if (typeof switches === "number") return switches;
+  if ((await listRecords()).length === 0) console.log("nothing to reset: no bed of ours is on this machine");
+  return (await resetBeds(switches.has("all"), console.log)) === 0 ? 0 : 1;
+}
+
+if (import.meta.main) process.exitCode = await main();

@@ -109,7 +109,14 @@ describe.each(versions)("containerd %s", (version) => {
 
     const said: string[] = [];
     expect(await resetBeds(false, (line) => said.push(line))).toBe(0);
-    expect(said.find((line) => line.startsWith(folder))).toContain("removed");
+    const [title, ...lines] = said.slice(said.findIndex((line) => line.startsWith(folder)));
+    expect(title).toBe(`${folder}: removed what was left of it`);
+    expect(lines.slice(0, 7)).toEqual([
+      ...["processes", "mounts?", "interfaces?", "rules?", "cgroups", "files?"].map((kind) =>
+        expect.stringMatching(new RegExp(`^  \\d+ ${kind}: .{1,180}$`)),
+      ),
+      "  the files in the folder stay: manifests, logs and volumes",
+    ]);
     expect(await newTraces(before)).toEqual([]);
   }, 60_000);
 });
@@ -134,7 +141,9 @@ test("two containerds stand side by side, and neither clean-up touches the other
 test("a folder in use is refused, naming its owner, and the reset leaves it alone", async () => {
   const containerd = await startContainerd({ stateDir: folder });
   try {
-    await expect(startContainerd({ stateDir: folder })).rejects.toThrow(`in use by process ${process.pid}`);
+    await expect(startContainerd({ stateDir: folder })).rejects.toThrow(
+      `in use by process ${process.pid}: end that by Ctrl-C where it runs, or use another clone`,
+    );
     const said: string[] = [];
     await resetBeds(false, (line) => said.push(line));
     expect(said.find((line) => line.startsWith(folder))).toContain("left alone");

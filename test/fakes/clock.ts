@@ -16,7 +16,8 @@ export class FakeClock implements Clock {
   now = (): number => this.elapsedMs + this.#wallAhead;
 
   wakeAt = (at: number, wake: () => void): (() => void) => {
-    const timer = { at: at - this.#wallAhead, wake };
+    // What is late already is due now, and no earlier than what was asked for before it.
+    const timer = { at: Math.max(this.elapsedMs, at - this.#wallAhead), wake };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
   };

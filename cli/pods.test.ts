@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -72,4 +74,23 @@ test("an agent that ends before it has answered: one line without the engine's w
       exitCode: 1,
     });
   }
+});
+
+test("whoever has read enough, as head does, ends the watch without a word", async () => {
+  let watcher: Socket | undefined;
+  await serve((socket) => {
+    watcher = socket;
+    socket.write(headers + chunk);
+  });
+  const argv = [program, "pods", "--root-dir", folder, "--watch"];
+  const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "pipe"] });
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    stderr += text;
+  });
+  await once(child.stdout, "data");
+  child.stdout.destroy();
+  watcher?.write(chunk);
+  const [exitCode] = await once(child, "close");
+  expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
 });

@@ -30,6 +30,7 @@ export async function pods(args: readonly string[]): Promise<number> {
     process.stdout.write(usage);
     return 0;
   }
+  process.stdout.once("error", leaveQuietly);
   const show = read.output === "json" ? (listing: PodListing) => `${JSON.stringify(listing)}\n` : podTable;
   const socket = `${read["root-dir"]}/${localSocket}`;
   try {
@@ -46,6 +47,12 @@ export async function pods(args: readonly string[]): Promise<number> {
     process.stderr.write(`berth pods: no agent answers on ${socket}: ${whyNot(error)}\n`);
     return 1;
   }
+}
+
+/** Whoever reads may have read enough: `berth pods --watch | head` is no mistake. */
+function leaveQuietly(error: Error): void {
+  if (!("code" in error) || error.code !== "EPIPE") throw error;
+  process.exit(0);
 }
 
 /** The engine's own words would ask for a typo in a URL that nobody has typed. */

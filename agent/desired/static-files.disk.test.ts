@@ -145,12 +145,14 @@ test("the last good version of a broken manifest stays across agents, and that o
   expect(refusals()[0]).toEndWith("; default/web-node stays as it was");
 });
 
-test("of two files for one pod the first has it, and the second gets it when the first is gone", async () => {
+test("of two files for one pod the first in the order of names has it, and the second gets it when the first is gone", async () => {
   await put("a.yaml", manifest("web", "busybox:1"));
   await put("b.yaml", manifest("web", "busybox:2"));
   follow();
   await show("web-node busybox:1");
-  expect(refusals()).toEqual(["manifest refused: pod default/web-node is already defined by a.yaml"]);
+  expect(refusals()).toEqual([
+    "manifest refused: pod default/web-node is already defined by /a.yaml; default/web-node stays as it was",
+  ]);
   await rm(join(folder, "a.yaml"));
   await show("web-node busybox:2");
 });

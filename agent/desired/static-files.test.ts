@@ -1,13 +1,14 @@
-import "./manifest.ts";
 import { afterEach, expect, test } from "bun:test";
 import { type FileChanged, type Files, FilesError } from "../../host/files.ts";
 // Loaded when the first manifest is read; here at once, so that it costs no turn of the event loop.
 import "../../proto/yaml/parse.ts";
+import type { PodUid } from "../../proto/ids.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { fullNameOf } from "../decide/desired.ts";
+import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
+import { readPodManifest } from "./manifest.ts";
 import { followStaticPath } from "./static-files.ts";
 
 const manifest = (name: string, image = "busybox:1", uid?: string) =>
@@ -22,7 +23,11 @@ let ending = new AbortController();
 afterEach(() => ending.abort());
 
 /** A folder of manifests that is followed; `files` puts something between the follower and the disk. */
-async function follow(contents: Readonly<Record<string, string>>, files: (files: Files) => Files = (same) => same) {
+async function follow(
+  contents: Readonly<Record<string, string>>,
+  files: (files: Files) => Files = (same) => same,
+  known: readonly DesiredPod[] = [],
+) {
   const clock = new FakeClock();
   const disk = new FakeDisk(clock.now);
   const folder = disk.at("/m");
@@ -32,7 +37,7 @@ async function follow(contents: Readonly<Record<string, string>>, files: (files:
   const log = new FakeLog();
   const offers: string[] = [];
   const desired = {
-    all: () => [],
+    all: () => known,
     offer: async (_: string, pods: readonly OfferedPod[]) => {
       desired.beforeOffer();
       offers.push(pods.map(({ pod }) => `${fullNameOf(pod)} ${pod.spec.containers[0]?.image}`).join(", "));
@@ -137,7 +142,8 @@ for (const [sentence, files, told] of ghosts)
 
 test("two files for one pod are told each time that it happens, not as long as it lasts", async () => {
   const { clock, folder, log, offers, start } = await follow({ "a.yaml": manifest("web") });
-  const refusal = "error: manifest refused: pod default/web-node is already defined by a.yaml";
+  const refusal =
+    "error: manifest refused: pod default/web-node is already defined by /m/a.yaml; default/web-node stays as it was";
   await start();
   for (let time = 0; time < 2; time++) {
     await folder.write("b.yaml", manifest("web", "busybox:2"), 0o644);
@@ -159,12 +165,39 @@ test("of two files for one uid the first has it, and the second gets it when the
   await start();
   await clock.advance(60_000);
   expect(log.lines.map(({ message, fields }) => [message, fields["file"]])).toEqual([
-    ["manifest refused: pod uid u-1 is already defined by a.yaml", "/m/b.yaml"],
+    ["manifest refused: pod uid u-1 is already defined by /m/a.yaml; default/web-node stays as it was", "/m/b.yaml"],
   ]);
   expect(offers).toEqual(["default/web-node busybox:1, default/other-node busybox:1"]);
   await folder.remove("a.yaml");
   await clock.advance(1000);
   expect(offers.at(-1)).toBe("default/db-node busybox:1, default/other-node busybox:1");
+});
+
+test("a copy that comes before its manifest in the order of names does not take the pod from it", async () => {
+  const { clock, folder, log, offers, start } = await follow({ "web.yaml": manifest("web") });
+  await start();
+  await folder.write("web-copy.yaml", manifest("web", "busybox:2"), 0o644);
+  await clock.advance(60_000);
+  const problem = "pod default/web-node is already defined by /m/web.yaml; default/web-node stays as it was";
+  expect(log.told()).toEqual([`error: manifest refused: ${problem}`]);
+  await folder.write("web.yaml", manifest("web", "busybox:3"), 0o644);
+  await clock.advance(1000);
+  await folder.remove("web.yaml");
+  await clock.advance(1000);
+  expect(offers).toEqual([1, 3, 2].map((version) => `default/web-node busybox:${version}`));
+  expect(log.told()).toEqual([]);
+});
+
+test("a copy that came while no agent ran does not take the pod from its manifest either", async () => {
+  const { pod } = await readPodManifest(manifest("web"), { path: "/m/web.yaml", nodeName: "node" });
+  if (pod === undefined) throw new Error("the manifest is good");
+  const { uid = "" } = pod.metadata;
+  const source = { kind: "file", path: "/m/web.yaml" } as const;
+  const known: DesiredPod = { pod, uid: uid as PodUid, source, acceptedAt: 0, revision: 0 };
+  const files = { "web-copy.yaml": manifest("web", "busybox:2"), "web.yaml": manifest("web") };
+  const { offers, start } = await follow(files, undefined, [known]);
+  await start();
+  expect(offers).toEqual(["default/web-node busybox:1"]);
 });
 
 /** Tells one event every two milliseconds and forgets the others, as Bun does. */

@@ -1,8 +1,9 @@
-import { basename, dirname } from "node:path/posix";
+import { dirname } from "node:path/posix";
 import type { Clock } from "../../host/clock.ts";
 import { type FileStat, type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { type Claimant, type Settlement, settleClaims } from "../decide/claims.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import { createPathWatch } from "./path-watch.ts";
@@ -36,8 +37,10 @@ interface Watch extends StaticPathSettings {
   readonly known: Map<string, KnownFile>;
   /** What was heard of files since they were read last: that they have come, or that somebody writes to them. */
   readonly heard: Map<string, "arrived" | "written">;
-  /** Who was refused by the last look because another file has the pod's name or uid. */
-  conflicts: ReadonlySet<string>;
+  /** Which manifests claim a pod that another one has, and what was said of each. */
+  conflicts: Settlement["refused"];
+  /** What each file has now, or had when the last agent ended. */
+  granted: readonly Claimant[];
   /** What was offered last. */
   offered: readonly OfferedPod[] | undefined;
 }
@@ -101,26 +104,26 @@ function createWatch(settings: StaticPathSettings): Watch {
   const files = settings.filesAt("/");
   // A slash at the end would make a folder of it.
   const path = files.path(settings.path).replace(/(?<=.)\/$/, "");
+  const granted = lastGoodOf(settings.desired, path);
   return {
     ...settings,
     path,
     files,
-    known: lastGoodOf(settings.desired, path),
+    known: new Map(granted.map(({ file, pod }) => [file, { stat: undefined, pod, problem: undefined }])),
     heard: new Map(),
-    conflicts: new Set(),
+    conflicts: [],
+    granted,
     offered: undefined,
   };
 }
 
 /** What the last agent had taken from each file: it counts where a manifest is broken now. */
-function lastGoodOf(desired: StaticPathSettings["desired"], path: string): Map<string, KnownFile> {
-  return new Map(
-    desired.all().flatMap(({ pod, source, termination }) => {
-      if (source.kind !== "file" || termination !== undefined) return [];
-      const isHere = source.path === path || dirname(source.path) === path;
-      return isHere ? [[source.path, { stat: undefined, pod, problem: undefined }] as const] : [];
-    }),
-  );
+function lastGoodOf(desired: StaticPathSettings["desired"], path: string): readonly Claimant[] {
+  return desired.all().flatMap(({ pod, source, termination }) => {
+    if (source.kind !== "file" || termination !== undefined) return [];
+    const isHere = source.path === path || dirname(source.path) === path;
+    return isHere ? [{ file: source.path, pod }] : [];
+  });
 }
 
 /** Sleeps until a time or a ring, whichever comes first; a ring between two sleeps is not lost. */
@@ -238,26 +241,16 @@ function isSame(a: FileStat | undefined, b: FileStat): boolean {
   return a?.inode === b.inode && a.modifiedMs === b.modifiedMs && a.sizeBytes === b.sizeBytes && a.kind === b.kind;
 }
 
-/** Every pod once: of two files that claim one name or one uid, the first in order has it. */
+/** Every pod once, from the file that has it. */
 function podsOf(watch: Watch): readonly OfferedPod[] {
   const { known, log } = watch;
-  const owners = new Map<string, string>();
-  const conflicts = new Set<string>();
-  const pods = [...known]
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([file, { pod }]) => {
-      if (pod === undefined) return [];
-      const claims = [fullNameOf(pod), `uid ${pod.metadata.uid}`];
-      const taken = claims.find((claim) => owners.has(claim));
-      if (taken === undefined) {
-        for (const claim of claims) owners.set(claim, file);
-        return [{ pod, source: { kind: "file" as const, path: file } }];
-      }
-      const problem = `manifest refused: pod ${taken} is already defined by ${basename(owners.get(taken) ?? "")}`;
-      if (!watch.conflicts.has(file + problem)) log.error({ file }, problem);
-      conflicts.add(file + problem);
-      return [];
-    });
-  watch.conflicts = conflicts;
-  return pods;
+  const claimants = [...known].flatMap(([file, { pod }]) => (pod === undefined ? [] : [{ file, pod }]));
+  const { granted, refused } = settleClaims(claimants, watch.granted);
+  const wasTold = ({ file, problem }: Settlement["refused"][number]) =>
+    watch.conflicts.some((told) => told.file === file && told.problem === problem);
+  for (const conflict of refused)
+    if (!wasTold(conflict)) log.error({ file: conflict.file }, `manifest refused: ${conflict.problem}`);
+  watch.conflicts = refused;
+  watch.granted = granted;
+  return granted.map(({ file, pod }) => ({ pod, source: { kind: "file", path: file } }));
 }

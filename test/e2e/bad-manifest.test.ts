@@ -33,12 +33,12 @@ const bad: readonly BadManifest[] = [
   { title: "has no containers", says: "spec.containers: Required value", content: `${header}metadata:\n  name: x\n` },
   {
     title: "takes the name of another",
-    says: "default/good-berth is already defined by good.yaml",
+    says: "/good.yaml; default/good-berth stays as it was",
     content: JSON.stringify(podOf("good")),
   },
   {
     title: "takes the uid of another",
-    says: "pod uid 600d is already defined by good.yaml",
+    says: "pod uid 600d is already defined by /",
     content: JSON.stringify(withUid(podOf("thief"), "600d")),
   },
   { title: "references a Secret", says: "secret", content: withSecret },

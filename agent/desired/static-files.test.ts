@@ -200,6 +200,25 @@ test("a copy that came while no agent ran does not take the pod from its manifes
   expect(offers).toEqual(["default/web-node busybox:1"]);
 });
 
+test("that the path does not exist is said once, and again each time that it is gone", async () => {
+  const { clock, disk, folder, log, offers, start } = await follow({});
+  await disk.at("/").remove("m");
+  await start();
+  await clock.advance(60_000);
+  expect(log.told()).toEqual(["warn: staticPodPath /m does not exist: no pods from it until it appears"]);
+  await disk.at("/").makeFolder("m", 0o755);
+  await folder.write("web.yaml", manifest("web"), 0o644);
+  await clock.advance(20_000);
+  expect(log.told()).toEqual([]);
+  await folder.remove("web.yaml");
+  await disk.at("/").remove("m");
+  await clock.advance(60_000);
+  expect(log.told()).toEqual([
+    "warn: staticPodPath /m does not exist any more: its pods end, and none come from it until it appears",
+  ]);
+  expect(offers).toEqual(["", "default/web-node busybox:1", ""]);
+});
+
 /** Tells one event every two milliseconds and forgets the others, as Bun does. */
 const withDeafness =
   (now: () => number) =>

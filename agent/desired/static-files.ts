@@ -43,6 +43,7 @@ interface Watch extends StaticPathSettings {
   granted: readonly Claimant[];
   /** What was offered last. */
   offered: readonly OfferedPod[] | undefined;
+  presence: "there" | "missing" | "unknown";
 }
 
 const LARGEST_MANIFEST_BYTES = 1 << 20;
@@ -114,6 +115,7 @@ function createWatch(settings: StaticPathSettings): Watch {
     conflicts: [],
     granted,
     offered: undefined,
+    presence: "unknown",
   };
 }
 
@@ -173,14 +175,27 @@ interface ManifestEntry {
 }
 
 /** Where manifests are now. What the path is may change at any time. */
-async function manifestsOf({ files, path }: Watch): Promise<readonly ManifestEntry[]> {
+async function manifestsOf(watch: Watch): Promise<readonly ManifestEntry[]> {
+  const { files, path } = watch;
   const found = await files.stat(path);
+  tellPresence(watch, found === undefined ? "missing" : "there");
   if (found === undefined) return [];
   if (found.kind !== "directory") return [{ path, isLink: false }];
   const entries = (await files.list(path)) ?? [];
   return entries
     .filter(({ name }) => !name.startsWith("."))
     .map(({ name, kind }) => ({ path: files.path(path, name), isLink: kind === "symlink" }));
+}
+
+/** A path that is mistyped looks like a folder without manifests: that it is not there is said once each time. */
+function tellPresence(watch: Watch, presence: "there" | "missing"): void {
+  const { log, path } = watch;
+  const before = watch.presence;
+  watch.presence = presence;
+  if (presence === "there" || before === "missing") return;
+  if (before === "unknown") log.warn({}, `staticPodPath ${path} does not exist: no pods from it until it appears`);
+  else
+    log.warn({}, `staticPodPath ${path} does not exist any more: its pods end, and none come from it until it appears`);
 }
 
 /** Offers the whole if it is not what was offered last. */

@@ -7,12 +7,15 @@ import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
 import type { Taken } from "../decide/taken.ts";
+import { createListeners } from "./listeners.ts";
 
 /** What the agent says of a pod: its status, and how long each step of its latest start took. */
 export interface PodReport {
   readonly pod: Pod;
   readonly status: PodStatus;
   readonly stage: Stage;
+  /** Somebody took the pod away; false for one that comes to its end by itself. */
+  readonly isTakenAway: boolean;
   readonly steps: readonly Step[];
   /** What keeps the pod, or something of it, from ending. */
   readonly obstacle: Obstacle | undefined;
@@ -42,7 +45,7 @@ interface Story {
 /** Keeps the latest word on each pod, and tells the log what was done to it, one sentence an action. */
 export function createPodStories(log: Log): PodStories {
   const stories = new Map<PodUid, Story>();
-  const listeners = new Set<() => void>();
+  const { tell, subscribe } = createListeners();
   const failures = createToldFailures();
 
   function storyOf(uid: PodUid): Story {
@@ -59,10 +62,6 @@ export function createPodStories(log: Log): PodStories {
     };
     stories.set(uid, story);
     return story;
-  }
-
-  function tell(): void {
-    for (const changed of listeners) changed();
   }
 
   return {
@@ -101,13 +100,19 @@ export function createPodStories(log: Log): PodStories {
         .flatMap(({ desired, status, stage, obstacle, steps }) =>
           desired === undefined || status === undefined
             ? []
-            : [{ pod: desired.pod, status, stage, steps: [...steps.values()], obstacle }],
+            : [
+                {
+                  pod: desired.pod,
+                  status,
+                  stage,
+                  isTakenAway: desired.termination !== undefined,
+                  steps: [...steps.values()],
+                  obstacle,
+                },
+              ],
         )
         .toSorted((a, b) => (fullNameOf(a.pod) < fullNameOf(b.pod) ? -1 : 1)),
-    subscribe(changed) {
-      listeners.add(changed);
-      return () => listeners.delete(changed);
-    },
+    subscribe,
   };
 }
 

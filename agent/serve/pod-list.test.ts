@@ -1,5 +1,11 @@
 import { expect, test } from "bun:test";
-import type { ContainerState, ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type {
+  ContainerState,
+  ContainerStateTerminated,
+  ContainerStatus,
+  Pod,
+  PodStatus,
+} from "../../proto/kubernetes/gen/types.ts";
 import type { Stage } from "../decide/stage.ts";
 import { summarize } from "./pod-list.ts";
 
@@ -21,8 +27,8 @@ const waiting = containerOf("b", { waiting: { reason: "CrashLoopBackOff", messag
 const completed = containerOf("a", { terminated: { exitCode: 0, reason: "Completed" } });
 const failed = containerOf("b", { terminated: { exitCode: 1, reason: "Error", message: "no disk" } });
 
-const summaryOf = (status: PodStatus, stage: Stage = "syncing") =>
-  summarize({ pod, status, stage, steps: [], obstacle: undefined });
+const summaryOf = (status: PodStatus, stage: Stage = "syncing", isTakenAway = stage === "terminating") =>
+  summarize({ pod, status, stage, isTakenAway, steps: [], obstacle: undefined });
 
 const rows: readonly [sentence: string, status: PodStatus, stage: Stage, reason: string, message: string][] = [
   ["a pod that is well has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
@@ -83,6 +89,56 @@ for (const [sentence, status, stage, reason, message] of rows)
     expect(summaryOf(status, stage)).toMatchObject({ reason, message });
   });
 
+test("a pod that comes to its end by itself is what it is, and nobody's termination", () => {
+  const byItself = (status: PodStatus) => summaryOf(status, "terminating", false);
+  const phase = "Succeeded";
+  expect(byItself({ phase, containerStatuses: [completed] })).toMatchObject({ phase, reason: "Completed" });
+  expect(byItself({ phase: "Running", containerStatuses: [running] })).toMatchObject({ phase: "Running", reason: "" });
+});
+
+const runcWords =
+  "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: ";
+const lastEnds: readonly [sentence: string, last: ContainerStateTerminated, message: string][] = [
+  ["an exit code", { exitCode: 3, reason: "Error" }, "back-off 10s; it exited with code 3"],
+  ["an exit without a fault", { exitCode: 0, reason: "Completed" }, "back-off 10s; it exited with code 0"],
+  ["too little memory", { exitCode: 137, reason: "OOMKilled" }, "back-off 10s; OOMKilled (137)"],
+  [
+    "a program that is not there",
+    {
+      exitCode: 128,
+      reason: "StartError",
+      message: `${runcWords}exec: "/nope": stat /nope: no such file or directory: unknown`,
+    },
+    'back-off 10s; it could not start: exec: "/nope": stat /nope: no such file or directory',
+  ],
+  [
+    "a start that failed for other reasons",
+    { exitCode: 128, reason: "StartError", message: "the disk\nis full" },
+    "back-off 10s; it could not start: the disk is full",
+  ],
+  [
+    "a start of which nothing is said",
+    { exitCode: 128, reason: "ContainerCannotRun" },
+    "back-off 10s; it could not start: the runtime does not say why",
+  ],
+  [
+    "an end that nobody saw",
+    { exitCode: 137, reason: "ContainerStatusUnknown" },
+    "back-off 10s; nobody saw how it ended",
+  ],
+];
+for (const [sentence, terminated, message] of lastEnds)
+  test(`a crash loop says what it is about: ${sentence}`, () => {
+    const containerStatuses = [running, { ...waiting, lastState: { terminated } }];
+    expect(summaryOf({ phase: "Running", containerStatuses })).toMatchObject({ reason: "CrashLoopBackOff", message });
+  });
+
+test("what waits for something else than the end of a crash loop says no more than that", () => {
+  const lastState = { terminated: { exitCode: 3, reason: "Error" } };
+  const pulling = containerOf("b", { waiting: { reason: "ErrImagePull", message: "no such image" } }, { lastState });
+  expect(summaryOf({ containerStatuses: [pulling] })).toMatchObject({ message: "no such image" });
+});
+
 test("containers that are ready are counted among all that the pod asks for, and restarts add up", () => {
   const containerStatuses = [
     { ...running, restartCount: 2 },
@@ -95,7 +151,7 @@ test("containers that are ready are counted among all that the pod asks for, and
 test("the rest is taken over, and what is absent is empty", () => {
   const status: PodStatus = { phase: "Running", podIP: "10.0.0.7", startTime: "2026-01-01T00:00:00Z" };
   const steps = [{ what: "sandbox", ms: 85 }] as const;
-  expect(summarize({ pod, status, stage: "syncing", steps, obstacle: undefined })).toMatchObject({
+  expect(summarize({ pod, status, stage: "syncing", isTakenAway: false, steps, obstacle: undefined })).toMatchObject({
     namespace: "shop",
     name: "web-node",
     uid: "u",
@@ -106,7 +162,9 @@ test("the rest is taken over, and what is absent is empty", () => {
     status,
   });
   const nameless: Pod = { metadata: {}, spec: { containers: [] } };
-  expect(summarize({ pod: nameless, status: {}, stage: "syncing", steps: [], obstacle: undefined })).toMatchObject({
+  expect(
+    summarize({ pod: nameless, status: {}, stage: "syncing", isTakenAway: false, steps: [], obstacle: undefined }),
+  ).toMatchObject({
     namespace: "",
     name: "",
     ip: "",
@@ -118,7 +176,11 @@ test("the rest is taken over, and what is absent is empty", () => {
 test("a pod that cannot end says why, and one that lives keeps quiet about what it cannot remove", () => {
   const obstacle = { reason: "KillPodSandboxError", message: "no such network" };
   const status: PodStatus = { phase: "Failed", reason: "DeadlineExceeded", message: "too long" };
-  expect(summarize({ pod, status, stage: "terminating", steps: [], obstacle })).toMatchObject(obstacle);
+  expect(summarize({ pod, status, stage: "terminating", isTakenAway: true, steps: [], obstacle })).toMatchObject(
+    obstacle,
+  );
   const well: PodStatus = { phase: "Running", containerStatuses: [running] };
-  expect(summarize({ pod, status: well, stage: "syncing", steps: [], obstacle })).toMatchObject({ reason: "" });
+  expect(summarize({ pod, status: well, stage: "syncing", isTakenAway: false, steps: [], obstacle })).toMatchObject({
+    reason: "",
+  });
 });

@@ -1,4 +1,4 @@
-import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
@@ -30,12 +30,13 @@ export function summarize(report: {
   readonly pod: Pod;
   readonly status: PodStatus;
   readonly stage: Stage;
+  readonly isTakenAway: boolean;
   readonly steps: readonly Step[];
   readonly obstacle: Obstacle | undefined;
 }): PodSummary {
-  const { pod, status, stage, steps, obstacle } = report;
+  const { pod, status, steps } = report;
   const containers = status.containerStatuses ?? [];
-  const { reason, message } = whyOf(status, stage, obstacle);
+  const { reason, message } = whyOf(report);
   return {
     namespace: pod.metadata.namespace ?? "",
     name: pod.metadata.name ?? "",
@@ -52,14 +53,47 @@ export function summarize(report: {
   };
 }
 
-function whyOf(status: PodStatus, stage: Stage, obstacle: Obstacle | undefined): Obstacle {
+function whyOf({ status, stage, isTakenAway, obstacle }: Parameters<typeof summarize>[0]): Obstacle {
   if (stage === "terminating" && obstacle !== undefined) return obstacle;
-  if (stage === "terminating" && status.phase !== "Failed") return { reason: "Terminating", message: "" };
+  if (stage === "terminating" && isTakenAway && status.phase !== "Failed")
+    return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)
     return { reason: status.reason ?? "", message: status.message ?? "" };
-  const states = (status.containerStatuses ?? []).map(({ state }) => state);
-  const waiting = states.find((state) => state?.waiting !== undefined)?.waiting;
-  const ended = states.find((state) => state?.terminated !== undefined)?.terminated;
-  const { reason = "", message = "" } = waiting ?? ended ?? {};
+  const containers = status.containerStatuses ?? [];
+  const waiting = containers.find(({ state }) => state?.waiting !== undefined);
+  if (waiting !== undefined) return whyItWaits(waiting);
+  const ended = containers.find(({ state }) => state?.terminated !== undefined)?.state?.terminated;
+  const { reason = "", message = "" } = ended ?? {};
   return { reason, message };
+}
+
+/** Kubernetes says of a crash loop only how long it waits; what happened last is what one wants to know. */
+function whyItWaits({ state, lastState }: ContainerStatus): Obstacle {
+  const { reason = "", message = "" } = state?.waiting ?? {};
+  const last = lastState?.terminated;
+  if (reason !== "CrashLoopBackOff" || last === undefined) return { reason, message };
+  return { reason, message: `${message}; ${endInWords(last)}` };
+}
+
+function endInWords({ reason, exitCode, message = "" }: ContainerStateTerminated): string {
+  switch (reason) {
+    case "OOMKilled":
+      return `OOMKilled (${exitCode})`;
+    case "ContainerStatusUnknown":
+      return "nobody saw how it ended";
+    case "StartError":
+    case "ContainerCannotRun":
+      return `it could not start: ${withoutLayers(message) || "the runtime does not say why"}`;
+    default:
+      return `it exited with code ${exitCode}`;
+  }
+}
+
+/** Of what each layer of the runtime has put before the reason, and behind it, nothing. */
+function withoutLayers(message: string): string {
+  return message
+    .replaceAll(/\s+/g, " ")
+    .trim()
+    .replace(/^.*: unable to start container process: /, "")
+    .replace(/: unknown$/, "");
 }

@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test";
-import { join } from "node:path";
+import { readPodManifest } from "../agent/desired/manifest.ts";
 import { followStaticPath } from "../agent/desired/static-files.ts";
 import { createLog } from "../host/log.ts";
 import { FakeClock } from "./fakes/clock.ts";
 import { FakeDisk } from "./fakes/files.ts";
+import { readmeManifest, readReadme } from "./readme-manifest.ts";
 
 const manifest = `apiVersion: v1
 kind: Pod
@@ -17,7 +18,7 @@ spec:
 `;
 
 test("the README shows a refused manifest as the agent does", async () => {
-  const readme = await Bun.file(join(import.meta.dirname, "../README.md")).text();
+  const readme = await readReadme();
   const clock = new FakeClock();
   const disk = new FakeDisk(clock.now);
   const folder = "/etc/kubernetes/manifests";
@@ -43,7 +44,7 @@ test("the README shows a refused manifest as the agent does", async () => {
         refused.resolve();
       },
     }),
-    desired: { all: () => [], offer: async () => taken.resolve() },
+    desired: { all: () => [], offer: async () => taken.resolve(), refuse: () => undefined },
   };
   void followStaticPath(settings, ending.signal);
   await taken.promise;
@@ -53,4 +54,10 @@ test("the README shows a refused manifest as the agent does", async () => {
   expect(lines).toHaveLength(1);
   expect(readme.split("\n")).toContainEqual(expect.stringMatching(/^\d\d:\d\d:\d\d\.\d{3} error manifest refused/));
   expect(readme).toContain(lines[0]!);
+});
+
+test("the manifest that the README offers to paste is a pod", async () => {
+  const read = await readPodManifest(await readmeManifest(), { path: "/hello.yaml", nodeName: "node1" });
+  expect(read.problem).toBeUndefined();
+  expect(read.pod?.metadata.name).toBe("hello-node1");
 });

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { localSocket } from "../../agent/local-socket.ts";
 import type { PodListing } from "../../agent/serve/pod-list.ts";
+import { apart } from "./processes.ts";
 import { bedPaths } from "./record.ts";
 
 export interface AgentOptions {
@@ -24,6 +25,8 @@ export interface Agent {
   readonly manifests: string;
   readonly logFile: string;
   readonly isRunning: boolean;
+  /** Resolves when it has ended, with how: `was ended by SIGKILL`, `exited with code 1`. */
+  readonly ended: Promise<string>;
   /** The command that shows its pods, ready for more options. */
   readonly podsArgv: readonly string[];
   /** What the agent shows now; rejects while none answers. */
@@ -42,10 +45,15 @@ export async function startAgent({ binary, stateDir, endpoint, configuration }: 
   await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, configuration));
   const log = openSync(paths.agentLog, "a");
   const argv = ["run", "--config", paths.agentConfig, "--root-dir", paths.agentRoot, "--hostname-override", "berth"];
-  const child = spawn(binary, argv, { detached: true, stdio: ["ignore", log, log] });
+  const child = spawn(binary, argv, { ...apart, stdio: ["ignore", log, log] });
   closeSync(log);
-  // A program that cannot be started shows as an agent that has ended.
-  child.once("error", () => undefined);
+  const ended = new Promise<string>((resolve) => {
+    // A program that cannot be started shows as an agent that has ended.
+    child.once("error", ({ message }) => resolve(`could not be started: ${message}`));
+    child.once("exit", (code, signal) =>
+      resolve(signal === null ? `exited with code ${code}` : `was ended by ${signal}`),
+    );
+  });
   const podsArgv = [binary, "pods", "--root-dir", paths.agentRoot] as const;
   return {
     pid: child.pid ?? 0,
@@ -55,13 +63,15 @@ export async function startAgent({ binary, stateDir, endpoint, configuration }: 
     get isRunning() {
       return isRunning(child);
     },
+    ended,
     async pods() {
       const answer = await fetch("http://berth/pods", { unix: join(paths.agentRoot, localSocket) });
       return (await answer.json()) as PodListing;
     },
     async *watch(signal) {
       const [program, ...args] = [...podsArgv, "--output", "json", "--watch"] as const;
-      const command = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
+      // Apart, since a Ctrl-C that ended it too would look like the agent's own end.
+      const command = spawn(program, args, { ...apart, stdio: ["ignore", "pipe", "ignore"] });
       const leave = () => command.kill();
       signal.addEventListener("abort", leave);
       try {

@@ -2,13 +2,22 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { builtBinary } from "./agent.ts";
+import { apart } from "./processes.ts";
 
 const repository = join(import.meta.dirname, "..", "..");
 
-/** Builds the program if a source file is newer than it, and returns what the build said, or that nothing had changed. */
+/**
+ * Builds the program if a source file is newer than it, and returns what the build said, or that nothing had changed. Throws with
+ * what the build said of its failure.
+ */
 export async function buildIfStale(): Promise<string> {
   if (await isFresh()) return "dist/berth is up to date";
-  const { stdout } = await execa(process.execPath, ["cli/build.ts"], { cwd: repository });
+  const { failed, stdout, stderr } = await execa(process.execPath, ["cli/build.ts"], {
+    ...apart,
+    cwd: repository,
+    reject: false,
+  });
+  if (failed) throw new Error(stderr);
   return stdout;
 }
 

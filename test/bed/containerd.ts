@@ -9,6 +9,7 @@ import { type ContainerdPlan, cniConflist, configFormat2, configFormat3 } from "
 import { pauseImage } from "./images.ts";
 import type { Leftovers } from "./leftovers.ts";
 import { unpackSuite } from "./packages.ts";
+import { apart } from "./processes.ts";
 import { type BedRecord, bedPaths, claim, findAbandoned } from "./record.ts";
 import { until } from "./until.ts";
 
@@ -36,6 +37,8 @@ export interface Containerd {
   /** containerd's folder of `HOST/hosts.toml` files, read anew at every pull. */
   readonly registryHosts: string;
   readonly record: BedRecord;
+  /** `ctr` on this containerd, ready for a command. */
+  readonly ctrArgv: readonly [program: string, ...args: string[]];
   /** Runs `ctr` on this containerd and returns what it prints. */
   ctr(args: readonly string[]): Promise<string>;
   /** Kills containerd alone: its pods go on. */
@@ -66,6 +69,7 @@ export async function startContainerd({ version = "1.6", stateDir, say }: Contai
     child.kill(signal);
     await ended(child);
   };
+  const ctrArgv = [programs.ctr, "--address", paths.socket] as const;
   return {
     version,
     endpoint: `unix://${paths.socket}`,
@@ -78,8 +82,10 @@ export async function startContainerd({ version = "1.6", stateDir, say }: Contai
     subnet: record.subnet,
     registryHosts: paths.registryHosts,
     record,
+    ctrArgv: [...ctrArgv],
     async ctr(args) {
-      const { stdout } = await execa(programs.ctr, ["--address", paths.socket, ...args]);
+      const [program, ...address] = ctrArgv;
+      const { stdout } = await execa(program, [...address, ...args], apart);
       return stdout;
     },
     kill9: () => end("SIGKILL"),
@@ -132,8 +138,7 @@ async function writeConfiguration(bed: BedRecord, version: ContainerdVersion, pr
 async function launch(paths: ReturnType<typeof bedPaths>, programs: Programs): Promise<ChildProcess> {
   const log = openSync(paths.log, "a");
   const child = spawn(programs.containerd, ["--config", paths.config], {
-    // A group of its own: Ctrl-C in a terminal goes to us alone, and we end things in order.
-    detached: true,
+    ...apart,
     stdio: ["ignore", log, log],
     // First in PATH, so that the shim of the same release is found.
     env: { ...process.env, PATH: `${programs.folder}:${process.env["PATH"] ?? ""}` },

@@ -1,17 +1,30 @@
-// The main job on this machine: pods from examples/ on a private containerd, by the compiled agent, without an API
-// server. `--once` ends after the first look instead of waiting for Ctrl-C.
-import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
+// The main job on this machine: pods from files on a private containerd, by the compiled agent, without an API server.
+import { once } from "node:events";
+import { rm } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { parseArgs } from "node:util";
-import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
-import { podTable } from "../../cli/pod-table.ts";
+import { setTimeout as pause } from "node:timers/promises";
 import { type Agent, builtBinary, startAgent } from "./agent.ts";
 import { buildIfStale } from "./build.ts";
+import { type ComeUp, comeUp, describePods, whyEnded } from "./come-up.ts";
 import { type Containerd, startContainerd } from "./containerd.ts";
-import { importImages } from "./images.ts";
+import { busyboxImage, importImages, pauseImage, webImage } from "./images.ts";
+import { countLeftovers } from "./leftovers.ts";
+import { type ManifestFolder, prepareManifests } from "./manifests.ts";
 import { unpackSuite } from "./packages.ts";
 import { bedPaths } from "./record.ts";
+import { createScreen, type Screen } from "./screen.ts";
+import { readSwitches } from "./switches.ts";
 import { until } from "./until.ts";
+
+const usage = `npm run up -- [--fresh] [--once]
+
+Runs the pods of a folder of manifests on a private containerd until Ctrl-C. The first time the folder is filled with examples/.
+
+  --fresh    fill it with examples/ again, whatever is in it
+  --once     end after the first look instead of waiting for Ctrl-C
+
+The environment variable BERTH_STATE names the folder for manifests, logs and volumes (default: state, in the clone).
+`;
 
 const repository = join(import.meta.dirname, "..", "..");
 const stopping = new AbortController();
@@ -19,6 +32,11 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 
 /** Stops the way up between two steps, so that nothing is half made when the end begins. */
 class Interrupted extends Error {}
+
+interface Running {
+  containerd?: Containerd;
+  agent?: Agent;
+}
 
 async function step<T>(title: string, work: () => Promise<T>, describe: (result: T) => string): Promise<T> {
   if (stopping.signal.aborted) throw new Interrupted();
@@ -28,16 +46,21 @@ async function step<T>(title: string, work: () => Promise<T>, describe: (result:
   return result;
 }
 
-function say(title: string, text: string, durationMs: number): void {
-  const time = durationMs < 1000 ? `${durationMs.toFixed(0)} ms` : `${(durationMs / 1000).toFixed(1)} s`;
+function say(title: string, text: string, durationMs?: number): void {
+  const short = durationMs !== undefined && durationMs < 1000;
+  const time =
+    durationMs === undefined ? "" : short ? `${durationMs.toFixed(0)} ms` : `${(durationMs / 1000).toFixed(1)} s`;
   console.log(`${title.padEnd(12)} ${time.padStart(8)}   ${text}`);
 }
 
-/** Everything up to the first answer, one step a line. Returns how to stay: show each change until Ctrl-C. */
-async function bringUp(
-  stateDir: string,
-  running: { containerd?: Containerd; agent?: Agent },
-): Promise<() => Promise<void>> {
+/** A path as one may type it here. */
+function shown(path: string): string {
+  const short = relative(process.cwd(), path);
+  return short.startsWith("..") ? path : short;
+}
+
+/** Everything up to the first answer, one step a line. */
+async function bringUp(stateDir: string, isFresh: boolean, running: Running): Promise<ComeUp> {
   await step("berth", buildIfStale, (said) => said);
   await step(
     "packages",
@@ -54,124 +77,113 @@ async function bringUp(
   await step(
     "images",
     () => importImages(containerd),
-    () => "berth.test/pause:1, busybox:1 and web:1 made and imported",
+    () => `${pauseImage}, ${busyboxImage} and ${webImage} made and imported`,
   );
-  const manifests = await step(
-    "manifests",
-    () => copyExamples(stateDir),
-    (names) => `${names.join(", ")} from examples/`,
-  );
+  const folder = await step("manifests", () => prepareFiles(stateDir, isFresh), describeFolder);
   const agent = await step(
     "agent",
     () => startAgent({ binary: builtBinary, stateDir, endpoint: containerd.endpoint }),
-    ({ pid, logFile }) => `process ${pid}; its log is ${relative(process.cwd(), logFile)}`,
+    ({ pid, logFile }) => `process ${pid}; its log is ${shown(logFile)}`,
   );
   running.agent = agent;
-  const listing = await step(
-    "pods",
-    () => settled(agent, manifests.length),
-    ({ pods }) => `${pods.length} have come up, and one of them keeps crashing on purpose`,
-  );
-  console.log(`
-${podTable(listing)}`);
-  const web = listing.pods.find(({ name }) => name.startsWith("web"));
-  if (web === undefined) throw new Error("the pod web is missing");
+  const up = await step("pods", () => allUp(agent, folder), describeComeUp(folder));
+  if (folder.unchanged.has("web.yaml")) await request(up);
+  return up;
+}
+
+/** The agent's files of an earlier run belong to a runtime that is gone; the manifests are the user's. */
+async function prepareFiles(stateDir: string, isFresh: boolean): Promise<ManifestFolder> {
+  const { manifests, agentRoot, podLogs, agentLog } = bedPaths(stateDir);
+  for (const path of [agentRoot, podLogs, agentLog]) await rm(path, { recursive: true, force: true });
+  return await prepareManifests(manifests, join(repository, "examples"), isFresh);
+}
+
+function describeFolder({ names, isKept }: ManifestFolder): string {
+  const files = names.join(", ") || "none";
+  return isKept
+    ? `${files}: kept from last time; \`npm run up -- --fresh\` takes the examples again`
+    : `${files} from examples/`;
+}
+
+async function allUp(agent: Agent, folder: ManifestFolder): Promise<ComeUp> {
+  const up = await comeUp(agent, folder, stopping.signal);
+  if (stopping.signal.aborted) throw new Interrupted();
+  return up;
+}
+
+const describeComeUp =
+  (folder: ManifestFolder) =>
+  ({ listing, isSettled }: ComeUp) =>
+    `${describePods(listing, folder)}${isSettled ? "" : "; not all have come up"}`;
+
+/** Asks the example for its page. The web server may need a moment after its start. */
+async function request({ listing }: ComeUp): Promise<void> {
+  const web = listing.pods.find(({ name, ip }) => name === "web-berth" && ip !== "");
+  if (web === undefined) return;
   const url = `http://${web.ip}:8080/`;
+  const ask = () =>
+    fetch(url).then(
+      async (answer) => `${answer.status} ${JSON.stringify((await answer.text()).trim())}`,
+      () => undefined,
+    );
   await step(
     "request",
-    () => get(url),
-    ({ status, body }) => `GET ${url} → ${status} ${JSON.stringify(body.trim())}`,
+    () => until(`an answer of ${url}`, 10_000, ask),
+    (answer) => `GET ${url} → ${answer}`,
   );
-  return () => watch(agent, listing);
 }
 
-/** The agent's files of an earlier run belong to a runtime that is gone. */
-async function copyExamples(stateDir: string): Promise<readonly string[]> {
-  const { manifests, agentRoot, podLogs, agentLog } = bedPaths(stateDir);
-  for (const path of [manifests, agentRoot, podLogs, agentLog]) await rm(path, { recursive: true, force: true });
-  await mkdir(manifests, { recursive: true });
-  const names = (await readdir(join(repository, "examples"))).filter((name) => name.endsWith(".yaml")).toSorted();
-  for (const name of names) await copyFile(join(repository, "examples", name), join(manifests, name));
-  return names;
-}
-
-/** What the examples come to; any other pod is to run with all containers ready. */
-const expected: Readonly<Record<string, (pod: PodSummary) => boolean>> = {
-  crash: ({ reason }) => reason === "CrashLoopBackOff",
-  once: ({ phase }) => phase === "Succeeded",
-};
-const isReady = ({ ready }: PodSummary) => ready.split("/")[0] === ready.split("/")[1];
-const isSettled = (pod: PodSummary) => (expected[pod.name.replace(/-berth$/, "")] ?? isReady)(pod);
-
-/** Waits until all pods are what they should come to. */
-async function settled(agent: Agent, count: number): Promise<PodListing> {
-  await until("the agent to answer", 10_000, async () => {
-    if (!agent.isRunning) throw new Error(`the agent has ended; the reason is in ${agent.logFile}`);
-    return await agent.pods().catch(() => undefined);
-  });
-  const patience = AbortSignal.any([stopping.signal, AbortSignal.timeout(60_000)]);
-  let last: PodListing = { pods: [] };
-  for await (last of agent.watch(patience)) if (last.pods.length === count && last.pods.every(isSettled)) return last;
-  if (stopping.signal.aborted) throw new Interrupted();
-  throw new Error(`the pods did not come up; the agent's log is ${agent.logFile}\n${podTable(last)}`);
-}
-
-/** The web server may need a moment after its start. */
-async function get(url: string): Promise<{ readonly status: number; readonly body: string }> {
-  return await until(`an answer of ${url}`, 10_000, () =>
-    fetch(url).then(
-      async (answer) => ({ status: answer.status, body: await answer.text() }),
-      () => undefined,
-    ),
-  );
+/** What one may do now, in words that can be pasted. */
+function sayWhatNow(stateDir: string, { containerd }: Running): void {
+  const { manifests, agentRoot, podLogs } = bedPaths(stateDir);
+  const [ctr = "", ...address] = (containerd?.ctrArgv ?? []).map(shown);
+  say("show pods", `${shown(builtBinary)} pods --root-dir ${shown(agentRoot)}`);
+  say("read logs", `${shown(podLogs)}/NAMESPACE_POD_UID/CONTAINER/0.log, 1.log …`);
+  say("look inside", `${[ctr, ...address].join(" ")} --namespace k8s.io containers list`);
+  console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends it all.\n`);
 }
 
 /** Shows the pods again whenever one changes, until Ctrl-C. Throws if the agent ends before that. */
-async function watch(agent: Agent, shown: PodListing): Promise<void> {
-  let before = stateOf(shown);
-  for await (const listing of agent.watch(stopping.signal)) {
-    const state = stateOf(listing);
-    if (state !== before) console.log(`${new Date().toLocaleTimeString("en-GB")}\n${podTable(listing)}`);
-    before = state;
-  }
-  if (!stopping.signal.aborted) throw new Error(`the agent has ended; the reason is in ${agent.logFile}`);
+async function watch(agent: Agent, screen: Screen): Promise<void> {
+  for await (const listing of agent.watch(stopping.signal)) screen.show(listing);
+  if (!stopping.signal.aborted) throw await whyEnded(agent);
 }
 
-/** What the table shows of the pods, but for their age. */
-const stateOf = (listing: PodListing) => podTable(listing, 0);
-
 /** Ends agent and runtime and says what was removed. The clean-up does not return before it has seen nothing left. */
-async function takeDown({ containerd, agent }: { containerd?: Containerd; agent?: Agent }): Promise<void> {
+async function takeDown({ containerd, agent }: Running): Promise<void> {
   console.log();
   const started = performance.now();
   await agent?.stop();
   const removed = await containerd?.stop();
   if (removed === undefined) return;
-  const counts = [
-    `${removed.processes.length} processes`,
-    `${removed.mounts.length} mounts`,
-    `${removed.links.length} interfaces`,
-    `${removed.rules.length} rules`,
-    `${removed.cgroups.length} cgroups`,
-  ];
-  say("clean end", `removed ${counts.join(", ")}; looked again: nothing is left`, performance.now() - started);
+  const counts = countLeftovers(removed).join(", ") || "nothing";
+  say("clean end", `removed ${counts}; looked again: nothing is left`, performance.now() - started);
+}
+
+/** Ctrl-C ends the programs of a step too, and the news of that may come before the signal does. */
+async function isInterrupted(error: unknown): Promise<boolean> {
+  if (!(error instanceof Interrupted)) await Promise.race([once(stopping.signal, "abort"), pause(100)]);
+  return stopping.signal.aborted;
 }
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({ options: { once: { type: "boolean", default: false } } });
+  const switches = readSwitches("up", usage, ["fresh", "once"]);
+  if (typeof switches === "number") return switches;
   const stateDir = resolve(process.env["BERTH_STATE"] ?? join(repository, "state"));
-  const running: { containerd?: Containerd; agent?: Agent } = {};
-  console.log(`Berth runs pods from files. Everything it writes is below ${stateDir}.\n`);
+  const running: Running = {};
+  console.log(`Berth runs pods from files. Manifests, logs and volumes are below ${stateDir}.\n`);
   try {
-    const stay = await bringUp(stateDir, running);
-    if (!values.once) {
-      const { manifests } = bedPaths(stateDir);
-      console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends it all.\n`);
-      await stay();
-    }
+    const { listing, isSettled } = await bringUp(stateDir, switches.has("fresh"), running);
+    const isOnce = switches.has("once");
+    console.log();
+    if (!isOnce) sayWhatNow(stateDir, running);
+    const screen = createScreen(process.stdout);
+    screen.show(listing);
+    if (isOnce) return isSettled ? 0 : 1;
+    if (running.agent !== undefined) await watch(running.agent, screen);
     return 0;
   } catch (error) {
-    if (error instanceof Interrupted) return 130;
+    if (await isInterrupted(error)) return 130;
     console.error(`berth: ${error instanceof Error ? error.message : String(error)}`);
     return 1;
   } finally {

@@ -1,0 +1,59 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { prepareManifests } from "./manifests.ts";
+
+let root = "";
+let folder = "";
+let examples = "";
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "berth-manifests-"));
+  folder = join(root, "state", "manifests");
+  examples = join(root, "examples");
+  await mkdir(examples);
+  await writeFile(join(examples, "crash.yaml"), "crash");
+  await writeFile(join(examples, "web.yaml"), "web");
+});
+
+afterEach(() => rm(root, { recursive: true }));
+
+const own = (name: string) => readFile(join(folder, name), "utf8");
+
+test("the first time the folder is filled with the examples", async () => {
+  expect(await prepareManifests(folder, examples, false)).toEqual({
+    names: ["crash.yaml", "web.yaml"],
+    unchanged: new Set(["crash.yaml", "web.yaml"]),
+    isKept: false,
+  });
+  expect(await own("web.yaml")).toBe("web");
+});
+
+test("what the user has edited, added and removed stays so, whatever the examples are", async () => {
+  await prepareManifests(folder, examples, false);
+  await writeFile(join(folder, "web.yaml"), "mine");
+  await writeFile(join(folder, "web.yaml~"), "an editor's copy is read too");
+  await writeFile(join(folder, ".web.yaml.swp"), "a hidden file is not");
+  await rm(join(folder, "crash.yaml"));
+  expect(await prepareManifests(folder, examples, false)).toEqual({
+    names: ["web.yaml", "web.yaml~"],
+    unchanged: new Set(),
+    isKept: true,
+  });
+  expect(await own("web.yaml")).toBe("mine");
+});
+
+test("a folder that was emptied stays empty", async () => {
+  await mkdir(folder, { recursive: true });
+  expect(await prepareManifests(folder, examples, false)).toEqual({ names: [], unchanged: new Set(), isKept: true });
+});
+
+test("whoever asks for it gets the examples again, and nothing else", async () => {
+  await prepareManifests(folder, examples, false);
+  await writeFile(join(folder, "web.yaml"), "mine");
+  await writeFile(join(folder, "more.yaml"), "more");
+  const { names, isKept } = await prepareManifests(folder, examples, true);
+  expect([names, isKept]).toEqual([["crash.yaml", "web.yaml"], false]);
+  expect(await own("web.yaml")).toBe("web");
+});

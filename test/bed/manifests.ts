@@ -1,0 +1,51 @@
+import { copyFile, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+
+/** A folder of manifests that is ready for an agent. */
+export interface ManifestFolder {
+  /** The files that an agent reads there, sorted. */
+  readonly names: readonly string[];
+  /** Those that are still as the examples have them. */
+  readonly unchanged: ReadonlySet<string>;
+  /** Whether the folder is as its user left it; otherwise it has just been filled with the examples. */
+  readonly isKept: boolean;
+}
+
+/**
+ * Fills `folder` with the manifests of the folder `examples` if it is absent or `isFresh`; one that is there is its user's, and
+ * stays as it is. The folder comes whole or not at all.
+ */
+export async function prepareManifests(folder: string, examples: string, isFresh: boolean): Promise<ManifestFolder> {
+  if (isFresh) await rm(folder, { recursive: true, force: true });
+  const kept = await listManifests(folder);
+  if (kept === undefined) await fill(folder, examples);
+  const names = kept ?? (await listManifests(folder)) ?? [];
+  const same = await Promise.all(names.map((name) => hasSameText(join(folder, name), join(examples, name))));
+  return { names, unchanged: new Set(names.filter((_, at) => same[at])), isKept: kept !== undefined };
+}
+
+async function fill(folder: string, examples: string): Promise<void> {
+  const work = `${folder}.new`;
+  await rm(work, { recursive: true, force: true });
+  await mkdir(work, { recursive: true });
+  for (const name of (await listManifests(examples)) ?? []) await copyFile(join(examples, name), join(work, name));
+  await rename(work, folder);
+}
+
+/** What an agent takes for manifests: each file, whatever its ending, whose name begins with no dot. */
+async function listManifests(folder: string): Promise<readonly string[] | undefined> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    const files = entries.filter((entry) => !entry.isDirectory() && !entry.name.startsWith("."));
+    return files.map(({ name }) => name).toSorted();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+async function hasSameText(path: string, other: string): Promise<boolean> {
+  // A file that is not there, or a link that leads nowhere, is no example.
+  const [one, two] = await Promise.all([path, other].map((file) => readFile(file, "utf8").catch(() => undefined)));
+  return one !== undefined && one === two;
+}

@@ -21,7 +21,8 @@ import { createLoop } from "./loop.ts";
 import { followRuntime } from "./observed/follow.ts";
 import { createObservedImages, type ObservedImages } from "./observed/images.ts";
 import { createPodFiles } from "./observed/pod-files.ts";
-import { type Absence, createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
+import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
+import { createNodeStory, type NodeStory } from "./report/node-story.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
 import { createRest } from "./rest.ts";
 import type { Rooms } from "./rooms.ts";
@@ -59,6 +60,7 @@ export interface PodSource {
 export interface Agent {
   readonly desired: DesiredPods;
   readonly stories: PodStories;
+  readonly node: NodeStory;
   /** Takes up what was left, then follows the sources and the runtime until the signal aborts. Resolves when the loop has ended. */
   run(signal: AbortSignal): Promise<void>;
   /** Every pod is looked at anew: something that all of them show has changed. */
@@ -72,6 +74,7 @@ export function createAgent(parts: AgentParts): Agent {
   const wake = (uid: PodUid) => loop.wake(uid);
   const rest = createRest(clock, AT_REST_MS, parts.atRest);
   const stories = createPodStories(log);
+  const node = createNodeStory(clock);
   const images = createObservedImages(runtime);
   const seen = createObservedPods({ runtime, images, files: createPodFiles(disk.root, disk.logs), clock, log, wake });
   const observed = withLogLinks(seen, createLogLinks(disk, log));
@@ -83,6 +86,7 @@ export function createAgent(parts: AgentParts): Agent {
     hasSilentSource: parts.hasSilentSource,
     wake,
     interrupt: (uid) => loop.interrupt(uid),
+    refused: node.refused,
     complete: wakeAll,
   });
 
@@ -93,22 +97,16 @@ export function createAgent(parts: AgentParts): Agent {
   }
 
   const blindness = createBlindness(log);
-  let runtimeName = "";
+  const followed = withRuntimeStory(observed, runtime, node);
 
-  /** The name is asked for again after each outage: another runtime may have taken its place. */
-  async function audit(): Promise<void> {
-    if (runtimeName === "") runtimeName = (await runtime.version()).runtimeName;
-    await observed.audit();
-  }
-
-  function lose(why?: Absence): void {
-    runtimeName = "";
-    observed.lose(why);
+  function meetRuntime(): void {
+    node.runtimeReady();
+    wakeAll();
   }
 
   const loop = createLoop({
     clock,
-    settings: () => ({ ...parts.settings(), runtimeName }),
+    settings: () => ({ ...parts.settings(), runtimeName: followed.runtimeName() }),
     startPlaces: parts.startPlaces,
     rooms: {
       desired: desired.get,
@@ -134,14 +132,39 @@ export function createAgent(parts: AgentParts): Agent {
     await desired.restore();
     rest.stir();
     await Promise.all([
-      followRuntime({ runtime, pods: { ...observed, audit, lose }, images, clock, log, complete: wakeAll }, signal),
+      followRuntime({ runtime, pods: followed, images, clock, log, complete: meetRuntime }, signal),
       ...parts.sources.map(({ follow }) => follow(desired, signal)),
     ]);
     rest.end();
     await loop.stop();
   }
 
-  return { desired, stories, run, wakeAll, settled: loop.settled };
+  return { desired, stories, node, run, wakeAll, settled: loop.settled };
+}
+
+/** An outage is told, and after it the runtime's name is asked for again: another one may have taken its place. */
+function withRuntimeStory(
+  observed: ObservedPods,
+  runtime: Runtime,
+  node: NodeStory,
+): ObservedPods & { readonly runtimeName: () => string } {
+  let name = "";
+  return {
+    ...observed,
+    runtimeName: () => name,
+    async audit() {
+      if (name === "") name = (await runtime.version()).runtimeName;
+      await observed.audit();
+    },
+    lose(why) {
+      name = "";
+      observed.lose(why);
+      if (why === undefined) return;
+      const { verb, message } = why.error;
+      // Which call was the first to fail says nothing to whoever asks for the pods.
+      node.runtimeAway(message.replace(`${verb}: `, ""));
+    },
+  };
 }
 
 /** Each look at a pod brings its links up to date, so whoever died before one was made, the next look makes it. */

@@ -9,6 +9,7 @@ import { createProc } from "../host/proc.ts";
 import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
 import type { OfferedPod } from "./decide/merge.ts";
+import type { Refusal } from "./decide/node-report.ts";
 import { followStaticPath } from "./desired/static-files.ts";
 import { factsOf, readFigures } from "./facts.ts";
 import { followHostIPs } from "./host-ips.ts";
@@ -81,11 +82,17 @@ async function runOn(
 }
 
 /** What `berth pods` asks. */
-function listen(root: Files, { stories }: Agent, clock: Clock): LocalServer {
+function listen(root: Files, { stories, node }: Agent, clock: Clock): LocalServer {
   const path = root.path(localSocket);
-  const pods = () => ({ pods: stories.all().map(summarize) });
+  const pods = () => ({ pods: stories.all().map(summarize), ...node.report() });
+  const subscribe = (changed: () => void) => {
+    const ends = [stories.subscribe(changed), node.subscribe(changed)];
+    return () => {
+      for (const end of ends) end();
+    };
+  };
   try {
-    return serveLocal({ path, clock, pods, subscribe: stories.subscribe });
+    return serveLocal({ path, clock, pods, subscribe });
   } catch (error) {
     return failStart("berth pods could not be answered", inOrder)(error);
   }
@@ -150,8 +157,9 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
         // Loaded only where it is used: most nodes have no such URL.
         const { followStaticUrl } = await import("./desired/static-url.ts");
         const offer = (pods: readonly OfferedPod[]) => desired.offer("http", pods);
+        const refuse = (refused: readonly Refusal[]) => desired.refuse("http", refused);
         await followStaticUrl(
-          { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, offer },
+          { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, offer, refuse },
           signal,
         );
       },

@@ -53,6 +53,30 @@ test("no pods are two words, and pods that are well need no notes", () => {
   expect(podTable({ pods: [web] }, now).split("\n")).toHaveLength(3);
 });
 
+test("what is refused stands below the pods, by the names of the files, and last what the runtime does", () => {
+  const refused = [
+    { file: "/etc/kubernetes/manifests/web.yaml", problem: "line 8: spec.containers: Required value" },
+    { file: "http://pods.example/list", problem: "the server answered 503; those known stay as they are" },
+  ];
+  const runtime = { state: "away", since: "2026-01-01T11:00:00Z", message: "connect ENOENT /run/c.sock" } as const;
+  expect(podTable({ pods: [pending], refused, runtime }, now)).toMatchInlineSnapshot(`
+    "NAMESPACE         POD  READY  STATE             RESTARTS  IP  AGE  START (ms)
+    a-long-namespace  x    0/1    ImagePullBackOff  12        -   -    -
+
+    x: no such image
+
+    web.yaml: refused: line 8: spec.containers: Required value
+    http://pods.example/list: refused: the server answered 503; those known stay as they are
+
+    the container runtime is away since 2026-01-01T11:00:00Z: connect ENOENT /run/c.sock
+    "
+  `);
+  const empty = "no pods are known yet\n\nthe container runtime";
+  expect(podTable({ pods: [], runtime })).toBe(`${empty} is away since ${runtime.since}: ${runtime.message}\n`);
+  expect(podTable({ pods: [], runtime: { state: "connecting", since: "" } })).toBe(`${empty} has not answered yet\n`);
+  expect(podTable({ pods: [], refused: [], runtime: { state: "ready" } })).toBe("no pods\n");
+});
+
 /** The cell below a heading, which begins where the heading does. */
 function cell(pod: PodSummary, heading: string): string {
   const [header = "", row = ""] = podTable({ pods: [pod] }, now).split("\n");

@@ -1,20 +1,45 @@
+import { basename } from "node:path/posix";
 import type { PodListing, PodSummary } from "../agent/serve/pod-list.ts";
 
 const HEADER = ["NAMESPACE", "POD", "READY", "STATE", "RESTARTS", "IP", "AGE", "START (ms)"];
 
-/** The pods as a table, and below it, for those that are not well, why. */
-export function podTable({ pods }: PodListing, now = Date.now()): string {
-  if (pods.length === 0) return "no pods\n";
+type Refusal = NonNullable<PodListing["refused"]>[number];
+
+/** The pods as a table; below it why those that are not well are not, what is refused, and whether the runtime is away. */
+export function podTable({ pods, refused = [], runtime }: PodListing, now = Date.now()): string {
+  const isBlind = runtime !== undefined && runtime.state !== "ready";
+  const blocks = [
+    pods.length > 0 ? tableOf(pods, now) : [isBlind ? "no pods are known yet" : "no pods"],
+    pods.filter(({ message }) => message !== "").map(({ name, message }) => `${name}: ${message}`),
+    refused.map(refusalLine),
+    isBlind ? [runtimeLine(runtime)] : [],
+  ];
+  return `${blocks
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join("\n"))
+    .join("\n\n")}\n`;
+}
+
+/** A manifest is known by its name: all of them are in one folder. */
+function refusalLine({ file, problem }: Refusal): string {
+  return `${file.startsWith("/") ? basename(file) : file}: refused: ${problem}`;
+}
+
+function runtimeLine(runtime: Exclude<NonNullable<PodListing["runtime"]>, { readonly state: "ready" }>): string {
+  return runtime.state === "connecting"
+    ? "the container runtime has not answered yet"
+    : `the container runtime is away since ${runtime.since}: ${runtime.message}`;
+}
+
+function tableOf(pods: readonly PodSummary[], now: number): readonly string[] {
   const rows = [HEADER, ...pods.map((pod) => cellsOf(pod, now))];
   const widths = HEADER.map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
-  const lines = rows.map((row) =>
+  return rows.map((row) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
       .join("  ")
       .trimEnd(),
   );
-  const notes = pods.filter(({ message }) => message !== "").map(({ name, message }) => `${name}: ${message}`);
-  return `${[...lines, ...(notes.length === 0 ? [] : ["", ...notes])].join("\n")}\n`;
 }
 
 function cellsOf(pod: PodSummary, now: number): readonly string[] {

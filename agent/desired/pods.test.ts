@@ -5,6 +5,7 @@ import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { OfferedPod } from "../decide/merge.ts";
+import type { Refusal } from "../decide/node-report.ts";
 import { createDesiredPods, type SourceKind } from "./pods.ts";
 import { createPodRecords, type PodRecords } from "./records.ts";
 
@@ -21,6 +22,7 @@ function createScene(options: Options = {}) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const heard: string[] = [];
+  let refused: readonly Refusal[] = [];
   const desired = createDesiredPods({
     records: slow(createPodRecords(disk.at("/root"), log)),
     clock,
@@ -29,6 +31,9 @@ function createScene(options: Options = {}) {
     hasSilentSource,
     wake: (uid) => heard.push(`wake ${uid}`),
     interrupt: (uid) => heard.push(`interrupt ${uid}`),
+    refused: (all) => {
+      refused = all;
+    },
     complete: () => heard.push("complete"),
   });
   const file = (...pods: readonly OfferedPod[]) => desired.offer("file", pods);
@@ -38,7 +43,8 @@ function createScene(options: Options = {}) {
       .filter((path) => path.endsWith(".json"))
       .map((path) => path.slice("/root/berth/pods/".length));
   const told = () => heard.splice(0);
-  return { clock, log, disk, desired, file, records, told };
+  const refusals = () => refused.map(({ file: path, problem }) => `${path}: ${problem}`);
+  return { clock, log, disk, desired, file, records, told, refusals };
 }
 
 const podOf = (name: string, uid: string, spec: Partial<PodSpec> = {}): Pod => ({
@@ -320,12 +326,17 @@ test("words that come while one is being written are taken in their order", asyn
 });
 
 test("of two sources that ask for one uid the first has it, the other is refused once and gets it when that is gone", async () => {
-  const { desired, file, log, told } = createScene({ kinds: ["file", "http"] });
+  const { desired, file, log, told, refusals } = createScene({ kinds: ["file", "http"] });
   await desired.restore();
   await file(fromFile("web"));
+  desired.refuse("file", [{ file: "/m/x", problem: "it is empty" }]);
   for (let time = 0; time < 3; time++) await desired.offer("http", [fromUrl("web"), fromUrl("db")]);
   expect(log.told()).toEqual([
     "error: static pod shop/web from the URL refused: pod uid web-1 is already defined by /m/web",
+  ]);
+  expect(refusals()).toEqual([
+    "/m/x: it is empty",
+    "http://pods.example/list: pod uid web-1 is already defined by /m/web",
   ]);
   expect(desired.all().map(({ uid, source }) => `${uid} ${source.kind}`)).toEqual(["web-1 file", "db-1 http"]);
   await file();
@@ -334,6 +345,8 @@ test("of two sources that ask for one uid the first has it, the other is refused
   expect(wantedOf(desired.get(web)).source.kind).toBe("http");
   expect(told()).toEqual(["wake web-1"]);
   expect(log.told()).toEqual([]);
+  desired.refuse("file", []);
+  expect(refusals()).toEqual([]);
   await file(fromFile("web"));
   expect(log.told()).toEqual(["error: manifest refused: pod uid web-1 is already defined by http://pods.example/list"]);
 });

@@ -4,6 +4,7 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { endHold, foreignClaims, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
+import type { Refusal } from "../decide/node-report.ts";
 import { createPodIndex } from "./pod-index.ts";
 import type { PodRecords } from "./records.ts";
 import { createRefusals } from "./refusals.ts";
@@ -16,6 +17,8 @@ export interface DesiredPods {
   restore(): Promise<void>;
   /** The complete word of one source: what is not in it is not wanted from there any more. */
   offer(kind: SourceKind, pods: readonly OfferedPod[]): Promise<void>;
+  /** All that the source refuses now, for whoever asks; it is none of what is wanted. */
+  refuse(kind: SourceKind, refused: readonly Refusal[]): void;
   /** `unknown` while a source that may want it has not spoken. */
   get(uid: PodUid): DesiredNow | undefined | "unknown";
   all(): readonly DesiredPod[];
@@ -33,6 +36,8 @@ export interface DesiredPodsSettings {
   readonly hasSilentSource: boolean;
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
+  /** What is refused, by all sources, may have changed. */
+  readonly refused: (refused: readonly Refusal[]) => void;
   /** All sources have spoken. */
   readonly complete: () => void;
 }
@@ -42,7 +47,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const pods = createPodIndex();
   const words = new Map<SourceKind, readonly OfferedPod[]>();
   const silent = new Set(kinds);
-  const tellRefusals = createRefusals(log);
+  const refusals = createRefusals(log, settings.refused);
   /** One merge or end at a time, so that records are written and removed in the order of decisions. */
   let merging: Promise<void> = Promise.resolve();
 
@@ -72,7 +77,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       else interrupt(pod.uid);
     });
     await Promise.all([...saved, ...written]);
-    tellRefusals(foreignClaims(pods.get, words));
+    refusals.ofClaims(foreignClaims(pods.get, words));
     if (silent.delete(kind) && silent.size === 0) complete();
   }
 
@@ -110,6 +115,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       if (silent.size === 0) complete();
     },
     offer: enqueue,
+    refuse: refusals.ofSource,
     get(uid) {
       const pod = pods.get(uid);
       if (pod !== undefined) return withPredecessor(pod, pods.namesakesOf(pod));

@@ -42,6 +42,7 @@ function follow(path = folder, { known = [] as readonly DesiredPod[], checkEvery
     offer: async (_: string, pods: readonly OfferedPod[]) => {
       offered = pods;
     },
+    refuse: () => {},
   };
   const settings = { path, nodeName: "node", checkEveryMs, filesAt: createFiles, clock: createClock(), log, desired };
   followed = followStaticPath(settings, ending.signal);

@@ -8,6 +8,7 @@ import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
+import type { Refusal } from "../decide/node-report.ts";
 import { readPodManifest } from "./manifest.ts";
 import { followStaticPath } from "./static-files.ts";
 
@@ -36,6 +37,7 @@ async function follow(
   await clock.advance(1000);
   const log = new FakeLog();
   const offers: string[] = [];
+  const refused: string[] = [];
   const desired = {
     all: () => known,
     offer: async (_: string, pods: readonly OfferedPod[]) => {
@@ -43,6 +45,9 @@ async function follow(
       offers.push(pods.map(({ pod }) => `${fullNameOf(pod)} ${pod.spec.containers[0]?.image}`).join(", "));
     },
     beforeOffer: () => {},
+    refuse: (_: string, all: readonly Refusal[]) => {
+      refused.splice(0, refused.length, ...all.map(({ file, problem }) => `${file}: ${problem}`));
+    },
   };
   ending = new AbortController();
   const settings = { path: "/m", nodeName: "node", checkEveryMs: 20_000, clock, log, desired };
@@ -50,7 +55,7 @@ async function follow(
     void followStaticPath({ ...settings, filesAt: (root) => files(disk.at(root)) }, ending.signal);
     await rest();
   };
-  return { clock, disk, folder, log, offers, desired, start };
+  return { clock, disk, folder, log, offers, refused, desired, start };
 }
 
 const fail = (message: string) => () => {
@@ -58,7 +63,7 @@ const fail = (message: string) => () => {
 };
 
 test("a folder that cannot be read is said once, and once when it can be again; its pods stay wanted meanwhile", async () => {
-  const { clock, disk, log, offers, start } = await follow({ "web.yaml": manifest("web") });
+  const { clock, disk, log, offers, refused, start } = await follow({ "web.yaml": manifest("web") });
   await start();
   disk.before = (verb, path) => {
     if (verb === "list") throw new FilesError("EIO", path, `${path} failed: input/output error`);
@@ -67,9 +72,13 @@ test("a folder that cannot be read is said once, and once when it can be again; 
   expect(log.told()).toEqual([
     "error: the folder of manifests cannot be read: /m failed: input/output error; its pods stay as they are",
   ]);
+  expect(refused).toEqual([
+    "/m: the folder of manifests cannot be read: /m failed: input/output error; its pods stay as they are",
+  ]);
   disk.before = () => {};
   await clock.advance(1000);
   expect(log.told()).toEqual(["info: the folder of manifests is read again"]);
+  expect(refused).toEqual([]);
   expect(offers).toEqual(["default/web-node busybox:1"]);
 });
 
@@ -174,18 +183,19 @@ test("of two files for one uid the first has it, and the second gets it when the
 });
 
 test("a copy that comes before its manifest in the order of names does not take the pod from it", async () => {
-  const { clock, folder, log, offers, start } = await follow({ "web.yaml": manifest("web") });
+  const { clock, folder, log, offers, refused, start } = await follow({ "web.yaml": manifest("web") });
   await start();
   await folder.write("web-copy.yaml", manifest("web", "busybox:2"), 0o644);
   await clock.advance(60_000);
   const problem = "pod default/web-node is already defined by /m/web.yaml; default/web-node stays as it was";
   expect(log.told()).toEqual([`error: manifest refused: ${problem}`]);
+  expect(refused).toEqual([`/m/web-copy.yaml: ${problem}`]);
   await folder.write("web.yaml", manifest("web", "busybox:3"), 0o644);
   await clock.advance(1000);
   await folder.remove("web.yaml");
   await clock.advance(1000);
   expect(offers).toEqual([1, 3, 2].map((version) => `default/web-node busybox:${version}`));
-  expect(log.told()).toEqual([]);
+  expect([log.told(), refused]).toEqual([[], []]);
 });
 
 test("a copy that came while no agent ran does not take the pod from its manifest either", async () => {
@@ -195,9 +205,27 @@ test("a copy that came while no agent ran does not take the pod from its manifes
   const source = { kind: "file", path: "/m/web.yaml" } as const;
   const known: DesiredPod = { pod, uid: uid as PodUid, source, acceptedAt: 0, revision: 0 };
   const files = { "web-copy.yaml": manifest("web", "busybox:2"), "web.yaml": manifest("web") };
-  const { offers, start } = await follow(files, undefined, [known]);
+  const { offers, refused, start } = await follow(files, undefined, [known]);
   await start();
   expect(offers).toEqual(["default/web-node busybox:1"]);
+  expect(refused).toHaveLength(1);
+});
+
+test("what is refused is told to whoever asks, each manifest once, until it is repaired or gone", async () => {
+  const { clock, folder, refused, start } = await follow({ "web.yaml": manifest("web"), "empty.yaml": "# nothing\n" });
+  await start();
+  await folder.write("web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containrs: []\n", 0o644);
+  await clock.advance(1000);
+  expect(refused).toMatchInlineSnapshot(`
+    [
+      "/m/empty.yaml: it is empty; a manifest holds one Pod",
+      "/m/web.yaml: line 5: spec.containrs: Unknown field: did you mean "containers"?; default/web-node stays as it was",
+    ]
+  `);
+  await folder.write("web.yaml", manifest("web"), 0o644);
+  await folder.remove("empty.yaml");
+  await clock.advance(1000);
+  expect(refused).toEqual([]);
 });
 
 test("that the path does not exist is said once, and again each time that it is gone", async () => {

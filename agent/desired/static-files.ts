@@ -3,9 +3,10 @@ import type { Clock } from "../../host/clock.ts";
 import { type FileStat, type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { type Claimant, type Settlement, settleClaims } from "../decide/claims.ts";
+import { type Claimant, settleClaims } from "../decide/claims.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
+import type { Refusal } from "../decide/node-report.ts";
 import { createPathWatch } from "./path-watch.ts";
 import type { DesiredPods } from "./pods.ts";
 import { unsettledUntil } from "./settle.ts";
@@ -19,7 +20,7 @@ export interface StaticPathSettings {
   readonly filesAt: (root: string) => Files;
   readonly clock: Clock;
   readonly log: Log;
-  readonly desired: Pick<DesiredPods, "all" | "offer">;
+  readonly desired: Pick<DesiredPods, "all" | "offer" | "refuse">;
 }
 
 interface KnownFile {
@@ -38,7 +39,7 @@ interface Watch extends StaticPathSettings {
   /** What was heard of files since they were read last: that they have come, or that somebody writes to them. */
   readonly heard: Map<string, "arrived" | "written">;
   /** Which manifests claim a pod that another one has, and what was said of each. */
-  conflicts: Settlement["refused"];
+  conflicts: readonly Refusal[];
   /** What each file has now, or had when the last agent ended. */
   granted: readonly Claimant[];
   /** What was offered last. */
@@ -76,7 +77,9 @@ export async function followStaticPath(settings: StaticPathSettings, signal: Abo
       again = await read(watch);
       reading.over();
     } catch (error) {
-      reading.met(`the folder of manifests cannot be read: ${messageOf(error)}; its pods stay as they are`);
+      const problem = `the folder of manifests cannot be read: ${messageOf(error)}; its pods stay as they are`;
+      reading.met(problem);
+      refuse(watch, { file: path, problem });
       return clock.now() + AGAIN_MS;
     }
     try {
@@ -201,8 +204,33 @@ function tellPresence(watch: Watch, presence: "there" | "missing"): void {
 /** Offers the whole if it is not what was offered last. */
 async function offer(watch: Watch): Promise<void> {
   const pods = podsOf(watch);
+  refuse(watch);
   if (!isSameOffer(pods, watch.offered)) await watch.desired.offer("file", pods);
   watch.offered = pods;
+}
+
+/** Tells what is refused now: manifests, and the whole folder where that is the trouble. */
+function refuse({ desired, known, conflicts }: Watch, ...whole: readonly Refusal[]): void {
+  const broken = [...known].flatMap(([file, { pod, problem }]) =>
+    problem === undefined ? [] : [{ file, problem: behind(file, problem + remainderOf(pod)) }],
+  );
+  const manifests = [...broken, ...conflicts].toSorted((a, b) => (a.file < b.file ? -1 : 1));
+  desired.refuse("file", [...whole, ...manifests]);
+}
+
+/** What is known of a file's last good version, to end the sentence with. */
+function remainderOf(pod: Pod | undefined): string {
+  return pod === undefined ? "" : `; ${fullNameOf(pod)} stays as it was`;
+}
+
+/** A problem as it reads behind the name of its file: `line 8: …`. */
+function behind(file: string, problem: string): string {
+  return problem
+    .split(`${file}:`)
+    .join(":")
+    .replaceAll(/(^|; ):(\d+): /g, "$1line $2: ")
+    .replace(/^: /, "")
+    .replace(`${file} `, "it ");
 }
 
 async function readEntry(watch: Watch, { path, isLink }: ManifestEntry): Promise<number | undefined> {
@@ -244,8 +272,7 @@ function keep(
   const before = known.get(path);
   known.set(path, { stat, pod: read.pod ?? before?.pod, problem: read.problem });
   if (read.problem === undefined || read.problem === before?.problem) return;
-  const rest = before?.pod === undefined ? "" : `; ${fullNameOf(before.pod)} stays as it was`;
-  log.error({ file: path }, `manifest refused: ${read.problem}${rest}`);
+  log.error({ file: path }, `manifest refused: ${read.problem}${remainderOf(before?.pod)}`);
 }
 
 function isSameOffer(a: readonly OfferedPod[], b: readonly OfferedPod[] | undefined): boolean {
@@ -261,7 +288,7 @@ function podsOf(watch: Watch): readonly OfferedPod[] {
   const { known, log } = watch;
   const claimants = [...known].flatMap(([file, { pod }]) => (pod === undefined ? [] : [{ file, pod }]));
   const { granted, refused } = settleClaims(claimants, watch.granted);
-  const wasTold = ({ file, problem }: Settlement["refused"][number]) =>
+  const wasTold = ({ file, problem }: Refusal) =>
     watch.conflicts.some((told) => told.file === file && told.problem === problem);
   for (const conflict of refused)
     if (!wasTold(conflict)) log.error({ file: conflict.file }, `manifest refused: ${conflict.problem}`);

@@ -49,6 +49,7 @@ function follow(): void {
       clock: createClock(),
       log,
       offer,
+      refuse: () => {},
     },
     ending.signal,
   );

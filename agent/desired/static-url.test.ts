@@ -23,6 +23,7 @@ async function follow(first: Fetch) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const offers: string[] = [];
+  const shown: string[] = [];
   const asked: (readonly [string, string])[][] = [];
   const server = { answer: first, beforeOffer: () => {} };
   ending = new AbortController();
@@ -42,11 +43,14 @@ async function follow(first: Fetch) {
         server.beforeOffer();
         offers.push(pods.map((each) => fullNameOf(each.pod)).join(", "));
       },
+      refuse: (all) => {
+        shown.splice(0, shown.length, ...all.map(({ file, problem }) => `${file}: ${problem}`));
+      },
     },
     ending.signal,
   );
   await rest();
-  return { clock, log, offers, asked, server };
+  return { clock, log, offers, shown, asked, server };
 }
 
 async function* each(bytes: Iterable<Uint8Array>) {
@@ -107,13 +111,15 @@ const refused: readonly (readonly [sentence: string, answer: Fetch, why: string]
 ];
 for (const [sentence, answer, why] of refused)
   test(`${sentence} is told once, as long as it lasts, and once when it is over`, async () => {
-    const { clock, log, offers, server } = await follow(json(pod("web")));
+    const { clock, log, offers, shown, server } = await follow(json(pod("web")));
     server.answer = answer;
     await clock.advance(120_000);
     expect(log.told()).toEqual([refusal(why)]);
+    expect(shown).toEqual([`https://pods.example/list: ${why}; those known stay as they are`]);
     server.answer = json(pod("web"));
     await clock.advance(40_000);
     expect(log.told()).toEqual(["info: static pods are read from the URL again"]);
+    expect(shown).toEqual([]);
     expect(offers).toEqual(["default/web-node"]);
   });
 

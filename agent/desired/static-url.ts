@@ -1,6 +1,7 @@
 import { type Clock, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { OfferedPod } from "../decide/merge.ts";
+import type { Refusal } from "../decide/node-report.ts";
 import { readPodListManifest } from "./manifest.ts";
 import { withoutSecrets } from "./place.ts";
 import { createTrouble, messageOf } from "./trouble.ts";
@@ -27,6 +28,8 @@ export interface StaticUrlSettings {
   readonly clock: Clock;
   readonly log: Log;
   readonly offer: (pods: readonly OfferedPod[]) => Promise<void>;
+  /** All that is refused now. */
+  readonly refuse: (refused: readonly Refusal[]) => void;
 }
 
 /** What the URL answered, or did not. */
@@ -47,9 +50,10 @@ const LARGEST_ANSWER_BYTES = 2 << 20;
  * refused with its reason, said once, and what was asked for before stays. Resolves when the signal aborts and never rejects.
  */
 export async function followStaticUrl(settings: StaticUrlSettings, signal: AbortSignal): Promise<void> {
-  const { url, nodeName, clock, log, checkEveryMs, offer } = settings;
+  const { url, nodeName, clock, log, checkEveryMs, offer, refuse } = settings;
   const source = { kind: "http", url } as const;
-  const trouble = createTrouble(log, { url: withoutSecrets(url) }, "static pods are read from the URL again");
+  const file = withoutSecrets(url);
+  const trouble = createTrouble(log, { url: file }, "static pods are read from the URL again");
   let taken: string | undefined;
   /** What was refused once is not read again until it changes. */
   let refused: { readonly text: string; readonly why: UrlError } | undefined;
@@ -69,13 +73,20 @@ export async function followStaticUrl(settings: StaticUrlSettings, signal: Abort
   }
 
   function tell(error: unknown): void {
+    if (signal.aborted) return;
     const what = error instanceof UrlError ? "refused" : "cannot be taken";
-    if (!signal.aborted)
-      trouble.met(`static pods from the URL ${what}: ${messageOf(error)}; those known stay as they are`);
+    const problem = `${messageOf(error)}; those known stay as they are`;
+    trouble.met(`static pods from the URL ${what}: ${problem}`);
+    refuse([{ file, problem }]);
+  }
+
+  function over(): void {
+    trouble.over();
+    refuse([]);
   }
 
   while (!signal.aborted) {
-    await look().then(trouble.over, tell);
+    await look().then(over, tell);
     await sleep(clock, checkEveryMs, signal).catch(() => {
       // The signal has ended the wait, and ends the loop.
     });

@@ -1,4 +1,5 @@
 import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { NodeReport } from "../decide/node-report.ts";
 import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
@@ -21,7 +22,8 @@ export interface PodSummary {
   readonly status: PodStatus;
 }
 
-export interface PodListing {
+/** What `berth pods` is told. An agent of an earlier release says nothing of the node. */
+export interface PodListing extends Partial<NodeReport> {
   readonly pods: readonly PodSummary[];
 }
 

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, symlink } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { execa } from "execa";
+import type { PodListing } from "../../agent/serve/pod-list.ts";
+import { builtBinary } from "../bed/agent.ts";
 import { podOf, withUid } from "./manifest.ts";
 import { isReady, linesWith, type Node, startNode } from "./node.ts";
 
@@ -88,6 +90,20 @@ test("all others go on: one that was there, and one that comes later", async () 
   expect((await node.pods()).map(({ name }) => name)).toEqual(["good-berth", "later-berth"]);
 });
 
+const shown = async (...more: readonly string[]) =>
+  (await execa(builtBinary, ["pods", "--root-dir", node.paths.agentRoot, ...more])).stdout;
+const refusedNow = async () => JSON.parse(await shown("-o", "json")) as PodListing;
+
+test("berth pods shows each below the pods, with its file and reason", async () => {
+  const { refused = [] } = await refusedNow();
+  expect(refused.map(({ file }) => file)).toEqual(
+    bad.map((each) => join(node.paths.manifests, fileOf(each))).toSorted(),
+  );
+  const table = await shown();
+  for (const { file, problem } of refused) expect(table).toContain(`\n${basename(file)}: refused: ${problem}`);
+  expect(table).toContain(`${fileOf(bad[0]!)}: refused: line 4: not YAML`);
+});
+
 test("each is refused once, however often the folder is looked at", async () => {
   for (const manifest of bad) expect(linesWith(await node.log(), "manifest refused", fileOf(manifest))).toHaveLength(1);
   expect(linesWith(await node.log(), "manifest refused")).toHaveLength(bad.length);
@@ -102,4 +118,5 @@ test("each starts its pod once it is repaired", async () => {
   const names = bad.map((manifest) => fileOf(manifest).replace(".yaml", ""));
   const pods = await node.running(...names);
   expect(pods.every(isReady)).toBe(true);
+  expect((await refusedNow()).refused).toEqual([]);
 });

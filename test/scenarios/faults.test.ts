@@ -99,6 +99,22 @@ scenario(
   },
 );
 
+test("whoever asks is told that the runtime is away, since when, and how, until it is back", async () => {
+  const stage = await createStage();
+  const runtime = () => stage.agent.node.report().runtime;
+  stage.runtime.goDown();
+  await stage.start();
+  const since = new Date(stage.clock.now()).toISOString().replace(/\.\d+/, "");
+  await stage.advance("90s");
+  expect(runtime()).toEqual({ state: "away", since, message: "the runtime is down" });
+  stage.runtime.comeBack();
+  await stage.advance("1s");
+  expect(runtime()).toEqual({ state: "ready" });
+  stage.runtime.goDown();
+  expect(runtime()).toMatchObject({ state: "away" });
+  await stage.stop();
+});
+
 test("a pod that nobody could look at says where the runtime is waited for, and how it is away", async () => {
   const stage = await createStage();
   stage.runtime.goDown();

@@ -14,6 +14,7 @@ const floors: Readonly<Record<string, readonly string[]>> = {
   proto: [],
   host: [],
   cri: ["proto", "host"],
+  kube: ["proto", "host"],
   "agent/decide": ["proto"],
   "agent/translate": ["proto"],
   "agent/config": ["proto"],
@@ -148,7 +149,7 @@ const architectureIsTrue: Rule = (tree) => {
   const present = new Set(
     [...tree.keys()].flatMap((path) => {
       const [top = "", second = "", third] = path.split("/");
-      if (!/^(proto|host|cri|agent|cli|test|docs|examples)$/.test(top)) return [];
+      if (!/^(proto|host|cri|kube|agent|cli|test|docs|examples)$/.test(top)) return [];
       return third === undefined ? [top] : [top, `${top}/${second}`];
     }),
   );

@@ -5,7 +5,7 @@ import { FakeConnection } from "../test/fakes/connection.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { createKube, type Kube } from "./client.ts";
 import type { KubeRequest } from "./connection.ts";
-import type { KubeError } from "./error.ts";
+import { errorOfStatus, KubeError } from "./error.ts";
 import { leases, pods } from "./resource.ts";
 
 const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [] } };
@@ -113,3 +113,22 @@ for (const answer of [undefined, null, "pod", 42, [], {}, { metadata: {} }])
       );
     expect(failure).toBe("NOT_JSON");
   });
+
+describe("what the server finds invalid in a patch is", () => {
+  const rows: readonly (readonly [string, string, KubeError["code"]])[] = [
+    ["a precondition that does not hold", "metadata.uid", "CONFLICT"],
+    ["invalid all the same", "status.phase", "INVALID"],
+  ];
+  for (const [what, field, code] of rows)
+    test(`${what}: ${field}`, async () => {
+      const { kube, connection } = aKube(pod);
+      connection.answer = ({ method, path }) => {
+        throw errorOfStatus(`${method} ${path}`, 422, { reason: "Invalid", details: { causes: [{ field }, {}] } });
+      };
+      const failure = await kube
+        .patch(pods("shop"), "web", { type: "strategic", uid: "u1", body: {} })
+        .catch((error: unknown) => error);
+      expect(failure).toBeInstanceOf(KubeError);
+      expect((failure as KubeError).code).toBe(code);
+    });
+});

@@ -82,10 +82,14 @@ export function createKube(tools: KubeOptions): Kube {
       const path = pathOf(resource, body.metadata.name, options?.subresource);
       return askForObject({ method: "PUT", path, body }, options);
     },
-    patch(resource, name, patch, options) {
+    async patch(resource, name, patch, options) {
       const path = pathOf(resource, name, patch.subresource);
       const contentType = CONTENT_TYPES[patch.type];
-      return askForObject({ method: "PATCH", path, contentType, body: patchBody(patch) }, options);
+      try {
+        return await askForObject({ method: "PATCH", path, contentType, body: patchBody(patch) }, options);
+      } catch (error) {
+        throw asConflict(error, path);
+      }
     },
     async delete(resource, name, deletion = {}, options) {
       const body = { apiVersion: "v1", kind: "DeleteOptions", ...deletion };
@@ -95,8 +99,16 @@ export function createKube(tools: KubeOptions): Kube {
   };
 }
 
-/** The server compares a uid in a patch with that of the object, which makes it a precondition. */
+/** A uid in a patch would change the uid of another object, which the server refuses: that makes it a precondition. */
 function patchBody({ body, uid }: Patch): unknown {
   if (uid === undefined) return body;
   return { ...body, metadata: { ...(body["metadata"] as object | undefined), uid } };
+}
+
+/** The server calls a uid that it will not change invalid; to whoever asked it is a precondition that does not hold. */
+function asConflict(error: unknown, path: string): unknown {
+  const isOfUid = error instanceof KubeError && error.code === "INVALID" && error.fields.includes("metadata.uid");
+  if (!isOfUid) return error;
+  const { status, reason } = error;
+  return new KubeError("CONFLICT", `PATCH ${path}: it is another object by now`, { status, reason, cause: error });
 }

@@ -30,11 +30,12 @@ export interface KubeErrorOptions extends ErrorOptions {
   readonly reason?: string | undefined;
   readonly retryAfterMs?: number | undefined;
   readonly isUnprocessed?: boolean;
+  readonly fields?: readonly string[];
 }
 
 /**
- * A request that failed, or a kubeconfig that cannot be used. Decisions are made by `code`, `reason` and `isUnprocessed`; the message
- * is for humans. It never holds a token, a key, a header or a body of ours.
+ * A request that failed, or a kubeconfig that cannot be used. Decisions are made by `code`, `reason`, `fields` and `isUnprocessed`; the
+ * message is for humans. It never holds a token, a key, a header or a body of ours.
  */
 export class KubeError extends Error {
   override readonly name = "KubeError";
@@ -47,6 +48,8 @@ export class KubeError extends Error {
   readonly retryAfterMs: number | undefined;
   /** True where the server has certainly not begun to carry it out: sending it again cannot do it twice. */
   readonly isUnprocessed: boolean;
+  /** What the server finds wrong with our object, such as `metadata.uid`, as far as it says so. */
+  readonly fields: readonly string[];
 
   constructor(code: KubeErrorCode, message: string, options: KubeErrorOptions = {}) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
@@ -55,6 +58,7 @@ export class KubeError extends Error {
     this.reason = options.reason;
     this.retryAfterMs = options.retryAfterMs;
     this.isUnprocessed = options.isUnprocessed ?? false;
+    this.fields = options.fields ?? [];
   }
 }
 
@@ -63,7 +67,12 @@ export interface StatusWords {
   readonly code?: number | undefined;
   readonly reason?: string | undefined;
   readonly message?: string | undefined;
-  readonly details?: { readonly retryAfterSeconds?: number | undefined } | undefined;
+  readonly details?:
+    | {
+        readonly retryAfterSeconds?: number | undefined;
+        readonly causes?: readonly { readonly field?: string | undefined }[] | null | undefined;
+      }
+    | undefined;
 }
 
 /** `verb` says what was asked for, e.g. `GET /api/v1/nodes/a`; it begins the message. */
@@ -74,6 +83,7 @@ export function errorOfStatus(verb: string, httpStatus: number, status: StatusWo
   return new KubeError(codeOf(httpStatus, reason), `${verb}: ${said}`, {
     status: httpStatus,
     reason,
+    fields: (details?.causes ?? []).flatMap(({ field }) => field ?? []),
     retryAfterMs: retryAfterMs ?? (seconds === undefined || seconds <= 0 ? undefined : seconds * 1000),
   });
 }

@@ -264,6 +264,16 @@ describe("a watch", () => {
     await stop();
   });
 
+  test("that is silent once more at the same place is no place to go on from", async () => {
+    const { connection, clock, told, began, stop } = await aCompleteFollow();
+    await clock.advance(180_000);
+    await connection.last.open();
+    await clock.advance(180_000);
+    expect(began()).toEqual(["initial", "10", "initial"]);
+    expect(told()).toEqual([]);
+    await stop();
+  });
+
   test("tells of an unknown type of event once and goes on", async () => {
     const { connection, log, told, stop } = await aCompleteFollow();
     await connection.last.send(event("RENAMED", "web", 14), event("RENAMED", "web", 15), event("MODIFIED", "web", 16));

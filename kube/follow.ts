@@ -37,13 +37,13 @@ interface Place {
   /** False once the server has shown that its watches have no initial events. */
   hasInitialEvents: boolean;
   /** How the watch before ended without a step forward, if that is the place's own fault. */
-  trouble: "gone" | "broken" | undefined;
+  trouble: "gone" | "broken" | "silent" | undefined;
 }
 
 /**
  * Follows a collection until the signal aborts; never rejects.
  *
- *            ┌───────── 410, or broken twice at the same place ─────────┐
+ *            ┌───── 410, or broken or silent twice at the same place ───┐
  *            ▼                                                          │
  *     nothing known ───► initial events, or a list ───► replaced ───► watch ───► cut, or its time is over
  *                                                                       ▲                   │
@@ -126,6 +126,11 @@ function settle(place: Place, end: WatchEnd): "at once" | "after a while" {
   switch (end.kind) {
     case "over":
       place.trouble = undefined;
+      return "at once";
+    case "silent":
+      // After a restored backup the place may lie in the future: the server waits for it, and says nothing until then.
+      if (trouble === "silent") place.resourceVersion = undefined;
+      place.trouble = "silent";
       return "at once";
     case "no initial events":
       place.hasInitialEvents = false;

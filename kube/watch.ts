@@ -20,6 +20,8 @@ export interface WatchListener<T extends KubeObject> {
 type Ending =
   /** As every watch ends. */
   | { readonly kind: "over" }
+  /** Not a word, not even a bookmark. */
+  | { readonly kind: "silent" }
   /** The place where it began is too old. */
   | { readonly kind: "gone" }
   /** The server does not tell everything there is at the beginning of a watch. */
@@ -79,14 +81,14 @@ export async function openWatch<T extends KubeObject>(
   const opened = () => {
     openedAt = clock.now();
     listener.opened();
-    if (reader.isComplete()) wait(LONGEST_SILENCE_MS, { kind: "over" });
+    if (reader.isComplete()) wait(LONGEST_SILENCE_MS, { kind: "silent" });
     else
       wait(LONGEST_INITIAL_EVENTS_MS, { kind: "no initial events", error: closed(path, "no end of initial events") });
   };
   const onLine = (line: unknown) => {
     if (ending !== undefined || signal.aborted) return;
     reader.read(line);
-    if (reader.isComplete() && ending === undefined) wait(LONGEST_SILENCE_MS, { kind: "over" });
+    if (reader.isComplete() && ending === undefined) wait(LONGEST_SILENCE_MS, { kind: "silent" });
   };
   const onAbort = () => own.abort();
   signal.addEventListener("abort", onAbort, { once: true });

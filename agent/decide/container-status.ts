@@ -7,7 +7,7 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { imageNeed, imageOf } from "./image.ts";
-import { isConcluded } from "./lost.ts";
+import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
@@ -18,6 +18,9 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const { observed, memory, settings } = scene;
   const newest = newestOf(observed, container.name);
   const state = stateOf(scene, container, newest);
+  const told = newest !== undefined && isConcluded(newest) ? toldExit(scene.desired.pod, container.name) : undefined;
+  // Nothing of the container is left here: the API server was told more of its end than anybody knows now.
+  if (state.terminated !== undefined && told?.restartCount === newest?.attempt && told !== undefined) return told;
   const last = lastTermination(scene, container.name, newest, state);
   const isRunning = newest?.state === "running";
   const { requests } = container.resources ?? {};

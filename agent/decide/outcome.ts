@@ -1,4 +1,5 @@
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { isTerminal } from "./api-pod.ts";
 import { isOutdated } from "./container-hash.ts";
 import type { DesiredNow } from "./desired.ts";
 import type { Outcome } from "./memory.ts";
@@ -8,7 +9,13 @@ import { sandboxNeed } from "./sandbox.ts";
 import { unsupportedFeatures } from "./support.ts";
 
 /** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
-export function outcomeOf({ pod, acceptedAt }: DesiredNow, observed: ObservedPod, now: number): Outcome | undefined {
+export function outcomeOf(
+  { pod, source, acceptedAt }: DesiredNow,
+  observed: ObservedPod,
+  now: number,
+): Outcome | undefined {
+  const told = source.kind === "api" ? toldOutcome(pod, now) : undefined;
+  if (told !== undefined) return told;
   const features = unsupportedFeatures(pod);
   if (features.length > 0)
     return {
@@ -26,6 +33,18 @@ export function outcomeOf({ pod, acceptedAt }: DesiredNow, observed: ObservedPod
       at: now,
     };
   return outcomeOfContainers(pod, observed, now);
+}
+
+/** The end that the API server knows of, whoever told it: a pod that has ended there never starts again. */
+function toldOutcome({ status }: Pod, now: number): Outcome | undefined {
+  if (status === undefined || !isTerminal(status)) return undefined;
+  const { reason, message } = status;
+  return {
+    phase: status.phase === "Succeeded" ? "Succeeded" : "Failed",
+    ...(reason ? { reason } : {}),
+    ...(message ? { message } : {}),
+    at: now,
+  };
 }
 
 /** When `activeDeadlineSeconds` ends the pod, counted from `status.startTime`; epoch milliseconds. */

@@ -1,26 +1,33 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
+import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
-import { type DesiredNow, type DesiredPod, fullNameOf } from "../decide/desired.ts";
+import { type DesiredNow, type DesiredPod, fullNameOf, type SourceKind } from "../decide/desired.ts";
 import { foreignClaims, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
+import type { ApiNews } from "../decide/merge-api.ts";
+import { createApiWord } from "./api-word.ts";
 import { createPodIndex } from "./pod-index.ts";
 import type { PodRecords } from "./records.ts";
 import { createRefusals } from "./refusals.ts";
 
-export type SourceKind = StaticPodSource["kind"];
+type StaticKind = StaticPodSource["kind"];
 
 /** What should run here: the words of all sources, merged, and kept on the disk. */
 export interface DesiredPods {
   /** Brings back what the last agent had taken. */
   restore(): Promise<void>;
-  /** The complete word of one source: what is not in it is not wanted from there any more. */
-  offer(kind: SourceKind, pods: readonly OfferedPod[]): Promise<void>;
+  /** The complete word of one kind of manifests: what is not in it is not wanted from there any more. */
+  offer(kind: StaticKind, pods: readonly OfferedPod[]): Promise<void>;
+  /** The word of the API server, complete or what has changed of it. */
+  hear(news: ApiNews): Promise<void>;
   /** `unknown` while a source that may want it has not spoken. */
   get(uid: PodUid): DesiredNow | undefined | "unknown";
   all(): readonly DesiredPod[];
   /** Nothing is left of the pod on the node. */
   finished(uid: PodUid): Promise<void>;
+  /** Records the last word on a pod, which could not be told: nothing else on the node would tell it again. */
+  keepLast(uid: PodUid, status: PodStatus): Promise<void>;
 }
 
 export interface DesiredPodsSettings {
@@ -38,27 +45,17 @@ export interface DesiredPodsSettings {
 }
 
 export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
-  const { records, clock, log, kinds, hasSilentSource, wake, interrupt, complete } = settings;
+  const { clock, log, kinds, hasSilentSource, wake, interrupt, complete } = settings;
   const pods = createPodIndex();
-  const words = new Map<SourceKind, readonly OfferedPod[]>();
+  const words = new Map<StaticKind, readonly OfferedPod[]>();
   const silent = new Set(kinds);
   const tellRefusals = createRefusals(log);
-  /** One merge or end at a time, so that records are written and removed in the order of decisions. */
+  const { save, remove } = createRecording(settings);
+  const api = createApiWord({ pods, clock, save, remove, wake, interrupt });
+  /** One merge or end of a static pod at a time, so that records are written and removed in the order of decisions. */
   let merging: Promise<void> = Promise.resolve();
 
-  /** A record that cannot be written does not keep a pod from running; it would only be forgotten with the agent. */
-  async function save(pod: DesiredPod): Promise<void> {
-    try {
-      await records.save(pod);
-    } catch (error) {
-      log.error(
-        { err: error, pod: fullNameOf(pod.pod), uid: pod.uid },
-        "the pod cannot be recorded; a restart would forget it",
-      );
-    }
-  }
-
-  async function merge(kind: SourceKind, offered: readonly OfferedPod[]): Promise<void> {
+  async function merge(kind: StaticKind, offered: readonly OfferedPod[]): Promise<void> {
     words.set(kind, offered);
     const { added, changed, ended } = mergeSource(pods.all(), kind, offered, clock.now());
     for (const pod of [...added, ...changed, ...ended]) pods.put(pod);
@@ -73,6 +70,10 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     });
     await Promise.all([...saved, ...written]);
     tellRefusals(foreignClaims(pods.get, words));
+    spoke(kind);
+  }
+
+  function spoke(kind: SourceKind): void {
     if (silent.delete(kind) && silent.size === 0) complete();
   }
 
@@ -83,15 +84,19 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     return done;
   }
 
-  const enqueue = (kind: SourceKind, offered: readonly OfferedPod[]) => inOrder(() => merge(kind, offered));
+  const enqueue = (kind: StaticKind, offered: readonly OfferedPod[]) => inOrder(() => merge(kind, offered));
+
+  async function hear(news: ApiNews): Promise<void> {
+    const recorded = api.hear(news);
+    if (news.kind === "complete") spoke("api");
+    await recorded;
+  }
 
   /** What follows when a pod is known no more; another one of its uid may have begun since. */
   async function settleEnd(pod: DesiredPod): Promise<void> {
     const { uid } = pod;
-    if (pods.get(uid) === undefined)
-      await records.remove(uid).catch((error: unknown) => {
-        log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
-      });
+    if (pod.source.kind === "api") await api.forget(uid);
+    else if (pods.get(uid) === undefined) await remove(uid);
     for (const other of pods.namesakesOf(pod)) wake(other.uid);
     // The same pod may have been asked for again while it ended, by another source too.
     for (const [kind, offered] of words)
@@ -100,13 +105,15 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
 
   return {
     async restore() {
-      for (const pod of await records.load()) pods.put(pod);
+      for (const pod of await settings.records.load()) pods.put(pod);
       // A source that is configured no more wants nothing: its pods end.
       const former = new Set(pods.all().map(({ source }) => source.kind));
-      for (const kind of former) if (!kinds.includes(kind)) await enqueue(kind, []);
+      for (const kind of former)
+        if (!kinds.includes(kind)) await (kind === "api" ? hear({ kind: "complete", pods: [] }) : enqueue(kind, []));
       if (silent.size === 0) complete();
     },
     offer: enqueue,
+    hear,
     get(uid) {
       const pod = pods.get(uid);
       if (pod !== undefined) return withPredecessor(pod, pods.namesakesOf(pod));
@@ -117,8 +124,32 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       const pod = pods.get(uid);
       // Without a termination it is a pod of the same uid that was asked for again since.
       if (pod?.termination === undefined) return;
+      // As long as the API server has it, it stays known: else the next word would begin it anew.
+      if (pod.source.kind === "api" && api.has(uid)) return;
       pods.drop(pod);
       await inOrder(() => settleEnd(pod));
+    },
+    keepLast: api.keepLast,
+  };
+}
+
+/** A record that cannot be written does not keep a pod from running; it would only be forgotten with the agent. */
+function createRecording({ records, log }: Pick<DesiredPodsSettings, "records" | "log">) {
+  return {
+    async save(pod: DesiredPod): Promise<void> {
+      try {
+        await records.save(pod);
+      } catch (error) {
+        log.error(
+          { err: error, pod: fullNameOf(pod.pod), uid: pod.uid },
+          "the pod cannot be recorded; a restart would forget it",
+        );
+      }
+    },
+    async remove(uid: PodUid): Promise<void> {
+      await records.remove(uid).catch((error: unknown) => {
+        log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
+      });
     },
   };
 }

@@ -114,6 +114,9 @@ export function createAgent(parts: AgentParts): Agent {
       observe: observed.observe,
       explain,
       report: stories.report,
+      begins() {
+        // Only whoever tells the cluster what happens wants to hear of what has not happened yet.
+      },
       took(taken) {
         rest.stir();
         stories.took(taken);

@@ -35,7 +35,7 @@ export function leaseOf(
 ): Lease {
   const owner: OwnerReference = { apiVersion: "v1", kind: "Node", name: nodeName, uid: nodeUid };
   const others = (before?.metadata.ownerReferences ?? []).filter(({ kind }) => kind !== "Node");
-  const last = millisecondsOf(before?.spec.renewTime);
+  const last = before === undefined ? undefined : renewedAt(before);
   return {
     apiVersion: "coordination.k8s.io/v1",
     kind: "Lease",
@@ -54,7 +54,9 @@ export function leaseOf(
   };
 }
 
-function millisecondsOf(time: string | undefined): number | undefined {
+/** When a lease says that it was last renewed; undefined where it does not say it. */
+export function renewedAt({ spec }: Lease): number | undefined {
+  const { renewTime: time } = spec ?? {};
   if (time === undefined) return undefined;
   try {
     return parseTime(time);

@@ -151,9 +151,11 @@ test("a Node that was there before gets what is ours, and keeps what is its admi
   `);
 });
 
+const withUid = (node: Node, uid = "u1"): Node => ({ ...node, metadata: { ...node.metadata, uid } });
+
 /** One look after the other at a node, and what comes of each. */
 function createStory(settings: NodeSettings = nodeSettings) {
-  const created: Node = initialNode(observedNode, settings, start);
+  const created = withUid(initialNode(observedNode, settings, start));
   const first = createdNode(created, settings, start, 0.5);
   const lines: string[] = [`created; ${first.events.map(({ reason }) => reason).join(" ")}`];
   let node: Node = created;
@@ -251,7 +253,16 @@ test("what others do to the node", () => {
     status: { ...node.status, conditions: [] },
   }));
   story.look("and are put right with the next", 21 * second);
-  story.look("a label of ours is taken away", 40 * second, {}, (node) => ({ ...node, metadata: { name: "node-a" } }));
+  story.look("a label of ours is taken away", 40 * second, {}, (node) => ({
+    ...node,
+    metadata: { name: "node-a", uid: "u1" },
+  }));
+  story.look("another object has its name, and its devices are not ours", 42 * second, {}, (node) =>
+    withUid(
+      { ...node, status: { ...node.status, capacity: { ...node.status?.capacity, "example.com/x": "1" } } },
+      "u2",
+    ),
+  );
   expect(story.tell()).toMatchInlineSnapshot(`
     "
     created; NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady
@@ -264,6 +275,7 @@ test("what others do to the node", () => {
     12s its conditions are overwritten, soon after a report: nothing; again at 20s
     21s and are put right with the next: report conditions; again at 321s; Normal NodeHasSufficientMemory "Node node-a status is now: NodeHasSufficientMemory", Normal NodeHasNoDiskPressure "Node node-a status is now: NodeHasNoDiskPressure", Normal NodeHasSufficientPID "Node node-a status is now: NodeHasSufficientPID", Normal NodeReady "Node node-a status is now: NodeReady"
     40s a label of ours is taken away: report labels conditions; again at 340s
+    42s another object has its name, and its devices are not ours: report labels annotations allocatable capacity conditions; again at 342s
     "
   `);
 });
@@ -288,7 +300,7 @@ test("a new agent reports at once, reconciles, and tells of a reboot", () => {
 
 test("the reports of nodes that changed together are spread, once", () => {
   const again = [0, 0.25, 0.99].map((chance) => {
-    const created = initialNode(observedNode, nodeSettings, start);
+    const created = withUid(initialNode(observedNode, nodeSettings, start));
     const { memory } = createdNode(created, nodeSettings, start, chance);
     const { lookAgainAt } = decideNode(created, observedNode, memory, nodeSettings, start + 1, 0);
     const due = decideNode(created, observedNode, memory, nodeSettings, lookAgainAt, 0);

@@ -89,8 +89,8 @@ export interface NodeEvent {
 
 /** What is kept between two looks at the node. Lost, the next look reports everything, as at a start. */
 export interface NodeMemory {
-  /** The server has a Node that was made, or reconciled, by this run of the agent. */
-  readonly isReconciled: boolean;
+  /** The uid of the Node that this run of the agent has made, or reconciled. */
+  readonly uid: string | undefined;
   /** When the server took our last report. */
   readonly reportedAt: number | undefined;
   /** By how much the next report that nothing calls for is later, or earlier, than the frequency says. */
@@ -101,7 +101,7 @@ export interface NodeMemory {
 }
 
 export const emptyNodeMemory: NodeMemory = {
-  isReconciled: false,
+  uid: undefined,
   reportedAt: undefined,
   spreadMs: 0,
   isUnschedulable: false,
@@ -135,10 +135,11 @@ export function decideNode(
   chance: number,
 ): NodeDecision {
   const { nodeStatusReportFrequencyMs: period, nodeStatusUpdateFrequencyMs: pause } = settings;
-  const base = memory.isReconciled ? node : reconcileNode(node, observed, settings);
+  const isOurs = memory.uid !== undefined && memory.uid === node.metadata.uid;
+  const base = isOurs ? node : reconcileNode(node, observed, settings);
   const after = assertOwn(base, observed, settings, now);
   const differing = differences(node, after);
-  const { reportedAt } = memory;
+  const reportedAt = isOurs ? memory.reportedAt : undefined;
   const elapsedMs = reportedAt === undefined || reportedAt > now ? Number.POSITIVE_INFINITY : now - reportedAt;
   const isDue = elapsedMs >= period + memory.spreadMs;
   const isUnschedulable = node.spec.unschedulable === true;
@@ -159,7 +160,7 @@ export function decideNode(
   return {
     patch: nodeStatusPatch(node, after, true),
     events: [...statusEvents(node.status, after.status ?? {}, settings), ...schedulable],
-    memory: { isReconciled: true, reportedAt: now, spreadMs, isUnschedulable, told },
+    memory: { uid: node.metadata.uid, reportedAt: now, spreadMs, isUnschedulable, told },
     lookAgainAt: Math.min(now + period + spreadMs, downAt),
   };
 }
@@ -174,7 +175,7 @@ export function createdNode(
   const spreadMs = settings.nodeStatusReportFrequencyMs * (chance - 0.5);
   return {
     events: statusEvents(undefined, node.status ?? {}, settings),
-    memory: { isReconciled: true, reportedAt: now, spreadMs, isUnschedulable: false, told: newsOf(node) },
+    memory: { uid: node.metadata.uid, reportedAt: now, spreadMs, isUnschedulable: false, told: newsOf(node) },
   };
 }
 

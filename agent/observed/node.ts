@@ -29,7 +29,7 @@ export interface NodeSources {
 export interface NodeObserver {
   now(): ObservedNode;
   /** Asks the runtime once. Resolves when it has answered, or has not in time; never rejects. */
-  askRuntime(): Promise<void>;
+  askRuntime(deadlineMs?: number): Promise<void>;
   /** Asks the runtime again and again, and for its images, until the signal aborts. Never rejects. */
   follow(signal: AbortSignal): Promise<void>;
   /** The connection to the runtime came or went. */
@@ -52,9 +52,9 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
   let runtime = silentRuntime;
   let images: readonly NodeImage[] | undefined;
 
-  async function askRuntime(): Promise<void> {
+  async function askRuntime(deadlineMs = ANSWER_WITHIN_MS): Promise<void> {
     const before = runtime;
-    runtime = await ask(sources, before);
+    runtime = await ask(sources, before, deadlineMs);
     if (!saysTheSame(before, runtime)) changed();
   }
 
@@ -96,8 +96,12 @@ function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /** What the runtime says now. While it says nothing, what it said last stands, but that it is ready. */
-async function ask({ runtime, clock, log }: NodeSources, before: ObservedRuntime): Promise<ObservedRuntime> {
-  const options = { deadlineMs: ANSWER_WITHIN_MS };
+async function ask(
+  { runtime, clock, log }: NodeSources,
+  before: ObservedRuntime,
+  deadlineMs: number,
+): Promise<ObservedRuntime> {
+  const options = { deadlineMs };
   try {
     // After an outage another runtime, or a newer one, may answer.
     const isKnown = before.isReady && before.name !== "";

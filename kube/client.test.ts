@@ -123,7 +123,10 @@ describe("what the server finds invalid in a patch is", () => {
     test(`${what}: ${field}`, async () => {
       const { kube, connection } = aKube(pod);
       connection.answer = ({ method, path }) => {
-        throw errorOfStatus(`${method} ${path}`, 422, { reason: "Invalid", details: { causes: [{ field }, {}] } });
+        throw errorOfStatus(`${method} ${path}`, 422, {
+          reason: "Invalid",
+          details: { causes: [{ field: "metadata.name" }, { field }] },
+        });
       };
       const failure = await kube
         .patch(pods("shop"), "web", { type: "strategic", uid: "u1", body: {} })

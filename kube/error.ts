@@ -70,9 +70,29 @@ export interface StatusWords {
   readonly details?:
     | {
         readonly retryAfterSeconds?: number | undefined;
-        readonly causes?: readonly { readonly field?: string | undefined }[] | null | undefined;
+        readonly causes?: readonly { readonly field: string }[];
       }
     | undefined;
+}
+
+/**
+ * Reads what should be a `metav1.Status`; of what is none, or is none in parts, as much as can be used. Of a proxy in between, or a
+ * server in trouble, it may be anything.
+ */
+export function readStatus(value: unknown): StatusWords {
+  if (typeof value !== "object" || value === null || Reflect.get(value, "kind") !== "Status") return {};
+  const { code, reason, message, details } = value as Readonly<Record<string, unknown>>;
+  const { retryAfterSeconds, causes } = (details ?? {}) as Readonly<Record<string, unknown>>;
+  const fields = (Array.isArray(causes) ? causes : []).map((cause: { field?: unknown } | null) => cause?.field);
+  return {
+    code: typeof code === "number" ? code : undefined,
+    reason: typeof reason === "string" ? reason : undefined,
+    message: typeof message === "string" ? message : undefined,
+    details: {
+      retryAfterSeconds: typeof retryAfterSeconds === "number" ? retryAfterSeconds : undefined,
+      causes: fields.flatMap((field) => (typeof field === "string" ? { field } : [])),
+    },
+  };
 }
 
 /** `verb` says what was asked for, e.g. `GET /api/v1/nodes/a`; it begins the message. */
@@ -83,7 +103,7 @@ export function errorOfStatus(verb: string, httpStatus: number, status: StatusWo
   return new KubeError(codeOf(httpStatus, reason), `${verb}: ${said}`, {
     status: httpStatus,
     reason,
-    fields: (details?.causes ?? []).flatMap(({ field }) => field ?? []),
+    fields: (details?.causes ?? []).map(({ field }) => field),
     retryAfterMs: retryAfterMs ?? (seconds === undefined || seconds <= 0 ? undefined : seconds * 1000),
   });
 }

@@ -144,6 +144,17 @@ describe("what there is", () => {
     await stop();
   });
 
+  test("is told in no part when the initial events end in order before they are complete", async () => {
+    const { connection, clock, told, began, stop } = await aFollow();
+    await connection.last.open();
+    await connection.last.send(event("ADDED", "web", 3));
+    await clock.advance(5_000);
+    await connection.last.end();
+    expect(told()).toEqual(["away: CLOSED"]);
+    expect(began()).toEqual(["initial"]);
+    await stop();
+  });
+
   for (const status of [400, 422])
     test(`is listed in pages where a server refuses initial events with ${status}`, async () => {
       const { connection, told, began, log, stop } = await aFollow({ pages: [[pod("web", 3)], [pod("db", 7)]] });
@@ -253,9 +264,9 @@ describe("a watch", () => {
 
   test("that is silent is gone on with by another one, and nobody is told", async () => {
     const { connection, clock, told, began, stop } = await aCompleteFollow();
-    await clock.advance(179_000);
+    await clock.advance(239_000);
     await connection.last.send(bookmark(20));
-    await clock.advance(179_000);
+    await clock.advance(239_000);
     expect(began()).toEqual(["initial"]);
     await clock.advance(1_000);
     expect(began()).toEqual(["initial", "20"]);
@@ -266,9 +277,9 @@ describe("a watch", () => {
 
   test("that is silent once more at the same place is no place to go on from", async () => {
     const { connection, clock, told, began, stop } = await aCompleteFollow();
-    await clock.advance(180_000);
+    await clock.advance(240_000);
     await connection.last.open();
-    await clock.advance(180_000);
+    await clock.advance(240_000);
     expect(began()).toEqual(["initial", "10", "initial"]);
     expect(told()).toEqual([]);
     await stop();
@@ -371,6 +382,7 @@ describe("what cannot be read", () => {
     ["a bookmark without a version", (stream) => stream.send({ type: "BOOKMARK", object: { metadata: {} } })],
     ["a line longer than any", (stream) => stream.end(new KubeError("TOO_LARGE", "a line of 100 MB"))],
     ["an error of the server", (stream) => stream.send(errorEvent(500, "InternalError"))],
+    ["a place that the server refuses", (stream) => stream.end(invalid(400))],
     ["an error without a code", (stream) => stream.send({ type: "ERROR", object: null })],
   ];
   for (const [what, send] of bad)
@@ -382,7 +394,11 @@ describe("what cannot be read", () => {
       expect(began()).toEqual(["initial", "14"]);
       expect(connection.open).toBe(1);
       await connection.last.open();
-      expect(told()).toEqual(["modified web", expect.stringMatching(/^away: (NOT_JSON|TOO_LARGE|SERVER)$/), "back"]);
+      expect(told()).toEqual([
+        "modified web",
+        expect.stringMatching(/^away: (NOT_JSON|TOO_LARGE|INVALID|SERVER)$/),
+        "back",
+      ]);
       await stop();
     });
 
@@ -501,6 +517,24 @@ describe("the signal ends it", () => {
     expect(connection.streams.length).toBe(0);
   });
 
+  test("in the moment of an answer", async () => {
+    const { connection, clock, log, stop } = await aFollow();
+    await stop();
+    const controller = new AbortController();
+    const told: string[] = [];
+    const listener = { replaced: () => void told.push("replaced"), changed() {}, away() {}, back() {} };
+    const answering = {
+      ...connection,
+      lines: async () => invalid(422),
+      request: async (request: KubeRequest) => {
+        controller.abort();
+        return listing([[]])(request);
+      },
+    };
+    await follow({ connection: answering, clock, log, random: () => 0 }, pods(), {}, listener, controller.signal);
+    expect(told).toEqual([]);
+  });
+
   const moments: readonly (readonly [string, (scene: Scene) => Promise<void> | void])[] = [
     ["before the server answers", () => {}],
     ["among the initial events", ({ connection }) => connection.last.open()],
@@ -521,6 +555,7 @@ describe("the signal ends it", () => {
       await reach(scene);
       scene.told();
       await scene.stop();
+      expect(scene.clock.timers).toBe(0);
       await scene.connection.last.send(endOfInitialEvents(10), event("ADDED", "late", 11));
       await scene.clock.advance(600_000);
       expect(scene.told()).toEqual([]);

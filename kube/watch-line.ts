@@ -1,4 +1,4 @@
-import { errorOfStatus, KubeError, type StatusWords } from "./error.ts";
+import { errorOfStatus, KubeError, readStatus } from "./error.ts";
 import { isObject } from "./list.ts";
 import type { KubeObject } from "./resource.ts";
 
@@ -47,8 +47,8 @@ function versionOf(object: unknown): string | undefined {
 
 /** The object of an ERROR event is a metav1.Status; its code is what the status line would have been. */
 function errorOfEvent(verb: string, object: unknown): KubeError {
-  const status = (object ?? {}) as StatusWords;
-  return errorOfStatus(verb, typeof status.code === "number" ? status.code : 500, status);
+  const status = readStatus(object);
+  return errorOfStatus(verb, status.code ?? 500, status);
 }
 
 const broken = (why: string): WatchLine<never> => ({ kind: "error", error: new KubeError("NOT_JSON", why) });

@@ -26,7 +26,7 @@ type Ending =
   | { readonly kind: "gone" }
   /** The server does not tell everything there is at the beginning of a watch. */
   | { readonly kind: "no initial events"; readonly error: KubeError }
-  /** What the server sent cannot be read, or is its own word that it cannot go on from there. */
+  /** What the server sent cannot be read, or it says itself that it cannot go on from there. */
   | { readonly kind: "broken"; readonly error: KubeError }
   | { readonly kind: "failed"; readonly error: KubeError };
 
@@ -44,8 +44,8 @@ export interface WatchTools {
   readonly random: () => number;
 }
 
-/** An API server sends a bookmark every minute. A watch without a word is gone on with by a new one, in case nobody is there. */
-const LONGEST_SILENCE_MS = 180_000;
+/** An API server sends a bookmark every minute, and leaves one out now and then. Without a word for longer a new watch goes on. */
+const LONGEST_SILENCE_MS = 240_000;
 /** Some servers take the request for initial events and never say that they are complete. */
 const LONGEST_INITIAL_EVENTS_MS = 120_000;
 /** A server, or what stands before it, that ends each watch at once must not be asked again at once. */
@@ -178,8 +178,8 @@ function createReader<T extends KubeObject>(
 
 function endingOf(error: KubeError): Ending {
   if (error.code === "GONE") return { kind: "gone" };
-  const isUnreadable = error.code === "NOT_JSON" || error.code === "TOO_LARGE";
-  return { kind: isUnreadable ? "broken" : "failed", error };
+  const isOfPlace = error.code === "NOT_JSON" || error.code === "TOO_LARGE" || error.code === "INVALID";
+  return { kind: isOfPlace ? "broken" : "failed", error };
 }
 
 const closed = (path: string, why: string) => new KubeError("CLOSED", `watch ${path}: ${why}`);

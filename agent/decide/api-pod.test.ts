@@ -3,6 +3,7 @@ import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { describe } from "./action.ts";
 import { isLater } from "./api-pod.ts";
+import { containerHash } from "./container-hash.ts";
 import type { DesiredNow } from "./desired.ts";
 import { emptyMemory } from "./memory.ts";
 import { nothingObserved, type ObservedContainer, type ObservedPod } from "./observed.ts";
@@ -38,12 +39,13 @@ const instance = (attempt: number) => ({
   createdAt: taken,
   image: "busybox:1",
   imageRef: "sha256:1",
-  hash: undefined,
+  hash: undefined as string | undefined,
   crashes: attempt,
 });
 const running: ObservedContainer = { ...instance(0), state: "running", startedAt: taken };
-const exited = (exitCode: number): ObservedContainer => ({
+const exited = (exitCode: number, more: Partial<ReturnType<typeof instance>> = {}): ObservedContainer => ({
   ...instance(0),
+  ...more,
   state: "exited",
   startedAt: taken,
   finishedAt: now - 1000,
@@ -111,6 +113,11 @@ const rows: readonly [name: string, scene: Scene, says: string][] = [
     "one that still runs here is ended",
     { status: { phase: "Failed", reason: "Evicted" }, containers: [running] },
     "Running; a #0 running; terminating: stop container a within 30s: all its containers are done",
+  ],
+  [
+    "another image does not wait for the crashes of the one before",
+    { containers: [exited(1, { crashes: 3, hash: containerHash({ name: "a", image: "busybox:0" }) })] },
+    "Running; a #0 exit 1 Error; syncing",
   ],
   [
     "a deleted pod whose containers all succeeded has succeeded, whatever its restart policy",

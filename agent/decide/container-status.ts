@@ -6,6 +6,7 @@ import type {
   VolumeMountStatus,
 } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
+import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
@@ -71,15 +72,17 @@ function waitingAfterExit(
   exited: ExitedContainer,
 ): ContainerState | undefined {
   const { desired, memory, settings, now } = scene;
-  if (!shouldRestart(desired.pod, exited)) return undefined;
-  const due = restartAt(exited, settings.maxContainerRestartPeriodMs, now);
+  // Another image has no crashes behind it: nothing is waited for but what keeps it from starting.
+  const isChanged = isOutdated(container, exited);
+  if (!isChanged && !shouldRestart(desired.pod, exited)) return undefined;
+  const due = isChanged ? exited.finishedAt : restartAt(exited, settings.maxContainerRestartPeriodMs, now);
   const isDue = due <= now;
   // A start that failed is what the last state tells; what the container waits for then is the back-off.
   const failedAt = memory.failures.get(`container ${container.name}`)?.at ?? due;
   const failure = isDue && failedAt >= due ? failureOf(scene, container, exited) : undefined;
   if (failure !== undefined) return { waiting: failure };
   // The wait is shown until the next instance exists: the moment between its end and that is no other state.
-  if (isDue && (exited.crashes === 0 || isForgiven(exited))) return undefined;
+  if (isDue && (isChanged || exited.crashes === 0 || isForgiven(exited))) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
   const delay = formatSeconds(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
   const message = `back-off ${delay} restarting failed container=${container.name} pod=${name}_${namespace}(${desired.uid})`;

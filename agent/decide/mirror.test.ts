@@ -57,6 +57,14 @@ const rows: readonly [name: string, scene: Partial<MirrorScene>, says: string][]
     { desired: [wanted("web", "1")], mirrors: [mirror("web", "1", { deletionTimestamp: "2026-01-01T00:00:00Z" })] },
     "-web#1",
   ],
+  [
+    "one that goes by itself is left alone until it is gone",
+    {
+      desired: [wanted("web", "1")],
+      mirrors: [mirror("web", "1", { deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 0 })],
+    },
+    "",
+  ],
   ["a mirror of nothing is removed", { mirrors: [mirror("web", "1")] }, "-web#1"],
   ["unless somebody may still ask for its pod", { mirrors: [mirror("web", "1")], isComplete: false }, ""],
   [

@@ -42,7 +42,7 @@ export function planMirrors({ desired, mirrors, node, isComplete }: MirrorScene)
     .filter(([name]) => !ending.has(name))
     .filter(([name, mirror]) => {
       const pod = wanted.get(name);
-      return pod === undefined ? isComplete : !isMirrorOf(mirror, pod);
+      return !isLeaving(mirror) && (pod === undefined ? isComplete : !isMirrorOf(mirror, pod));
     })
     .map(([, mirror]) => mirror);
   if (node === undefined) return { create: [], remove };
@@ -55,6 +55,11 @@ export function planMirrors({ desired, mirrors, node, isComplete }: MirrorScene)
 
 function isEnding({ termination }: DesiredPod): boolean {
   return termination !== undefined;
+}
+
+/** It goes by itself, as soon as its finalizers let it. */
+function isLeaving({ metadata }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined && metadata.deletionGracePeriodSeconds === 0;
 }
 
 function isMirrorOf(mirror: Pod, { metadata }: Pod): boolean {

@@ -9,10 +9,13 @@ import type { PodIndex } from "./pod-index.ts";
 export interface ApiWord {
   /** Merged before it returns; resolves when it is recorded, and whom it ends has heard of it. */
   hear(news: ApiNews): Promise<void>;
-  /** True while the API server has the pod, or may have it because it has not said yet. */
-  has(uid: PodUid): boolean;
-  /** The pod is known no more: removes its record. */
-  forget(uid: PodUid): Promise<void>;
+  /**
+   * Nothing is left of the pod on the node. As long as the API server has it, or may have it because it has not said yet, it stays
+   * known, or the next word would begin it anew; but nobody looks at it any more.
+   */
+  finished(pod: DesiredPod): Promise<void>;
+  /** True for a pod that is known only because the API server has it. */
+  isOver(uid: PodUid): boolean;
   /** Records the last word on a pod that has ended. */
   keepLast(uid: PodUid, status: PodStatus): Promise<void>;
 }
@@ -33,6 +36,7 @@ export interface ApiWordSettings {
  */
 export function createApiWord({ pods, clock, save, remove, wake, interrupt }: ApiWordSettings): ApiWord {
   const present = new Set<string | undefined>();
+  const over = new Set<PodUid>();
   const writing = new Map<PodUid, Promise<void>>();
   let hasSpoken = false;
 
@@ -44,6 +48,14 @@ export function createApiWord({ pods, clock, save, remove, wake, interrupt }: Ap
     return done;
   }
 
+  async function drop(pod: DesiredPod): Promise<void> {
+    over.delete(pod.uid);
+    pods.drop(pod);
+    await inTurn(pod.uid, async () => {
+      if (pods.get(pod.uid) === undefined) await remove(pod.uid);
+    });
+  }
+
   return {
     async hear(news) {
       hasSpoken ||= news.kind === "complete";
@@ -52,11 +64,14 @@ export function createApiWord({ pods, clock, save, remove, wake, interrupt }: Ap
       // What is only refreshed is with the API server at the next start too: it is not written down.
       for (const pod of [...added, ...changed, ...ended, ...refreshed]) pods.put(pod);
       // What is new begins while it is written down: the API server tells it to the next agent again.
-      for (const uid of [...added.map((pod) => pod.uid), ...woken]) wake(uid);
+      for (const uid of [...added.map((pod) => pod.uid), ...woken]) if (!over.has(uid)) wake(uid);
+      const gone = [...over].filter((uid) => !present.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
+      const left = [...ended, ...changed].filter(({ uid }) => !over.has(uid));
       await Promise.all([
+        ...gone.map(drop),
         ...added.map((pod) => inTurn(pod.uid, () => save(pod))),
         // What an end or a change goes by, such as when it was asked for, has to be known to the next agent too.
-        ...[...ended, ...changed].map((pod) =>
+        ...left.map((pod) =>
           inTurn(pod.uid, () => save(pod)).then(() => {
             if (pod.termination === undefined) wake(pod.uid);
             else interrupt(pod.uid);
@@ -64,12 +79,11 @@ export function createApiWord({ pods, clock, save, remove, wake, interrupt }: Ap
         ),
       ]);
     },
-    has: (uid) => !hasSpoken || present.has(uid),
-    async forget(uid) {
-      await inTurn(uid, async () => {
-        if (pods.get(uid) === undefined) await remove(uid);
-      });
+    async finished(pod) {
+      if (!hasSpoken || present.has(pod.uid)) over.add(pod.uid);
+      else await drop(pod);
     },
+    isOver: (uid) => over.has(uid),
     async keepLast(uid, lastStatus) {
       const pod = pods.get(uid);
       if (pod === undefined || pod.lastStatus !== undefined) return;

@@ -23,7 +23,10 @@ export interface DesiredPods {
   hear(news: ApiNews): Promise<void>;
   /** `unknown` while a source that may want it has not spoken. */
   get(uid: PodUid): DesiredNow | undefined | "unknown";
+  /** All but those that are known only because the API server has not forgotten them yet. */
   all(): readonly DesiredPod[];
+  /** True when every source has spoken: what nobody has asked for then, nobody wants. */
+  isComplete(): boolean;
   /** Nothing is left of the pod on the node. */
   finished(uid: PodUid): Promise<void>;
   /** Records the last word on a pod, which could not be told: nothing else on the node would tell it again. */
@@ -52,8 +55,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const tellRefusals = createRefusals(log);
   const { save, remove } = createRecording(settings);
   const api = createApiWord({ pods, clock, save, remove, wake, interrupt });
-  /** One merge or end of a static pod at a time, so that records are written and removed in the order of decisions. */
-  let merging: Promise<void> = Promise.resolve();
+  const inOrder = createOrder();
 
   async function merge(kind: StaticKind, offered: readonly OfferedPod[]): Promise<void> {
     words.set(kind, offered);
@@ -73,15 +75,10 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     spoke(kind);
   }
 
+  const isComplete = () => silent.size === 0 && !hasSilentSource;
+
   function spoke(kind: SourceKind): void {
     if (silent.delete(kind) && silent.size === 0) complete();
-  }
-
-  function inOrder(work: () => Promise<void>): Promise<void> {
-    const done = merging.then(work);
-    // Work that failed fails for whoever asked for it; the next begins anew.
-    merging = done.catch(() => undefined);
-    return done;
   }
 
   const enqueue = (kind: StaticKind, offered: readonly OfferedPod[]) => inOrder(() => merge(kind, offered));
@@ -95,8 +92,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   /** What follows when a pod is known no more; another one of its uid may have begun since. */
   async function settleEnd(pod: DesiredPod): Promise<void> {
     const { uid } = pod;
-    if (pod.source.kind === "api") await api.forget(uid);
-    else if (pods.get(uid) === undefined) await remove(uid);
+    if (pods.get(uid) === undefined) await remove(uid);
     for (const other of pods.namesakesOf(pod)) wake(other.uid);
     // The same pod may have been asked for again while it ended, by another source too.
     for (const [kind, offered] of words)
@@ -117,19 +113,30 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     get(uid) {
       const pod = pods.get(uid);
       if (pod !== undefined) return withPredecessor(pod, pods.namesakesOf(pod));
-      return silent.size > 0 || hasSilentSource ? "unknown" : undefined;
+      return isComplete() ? undefined : "unknown";
     },
-    all: pods.all,
+    all: () => pods.all().filter(({ uid }) => !api.isOver(uid)),
+    isComplete,
     async finished(uid) {
       const pod = pods.get(uid);
       // Without a termination it is a pod of the same uid that was asked for again since.
       if (pod?.termination === undefined) return;
-      // As long as the API server has it, it stays known: else the next word would begin it anew.
-      if (pod.source.kind === "api" && api.has(uid)) return;
+      if (pod.source.kind === "api") return await api.finished(pod);
       pods.drop(pod);
       await inOrder(() => settleEnd(pod));
     },
     keepLast: api.keepLast,
+  };
+}
+
+/** One merge or end of a static pod at a time, so that records are written and removed in the order of decisions. */
+function createOrder(): (work: () => Promise<void>) => Promise<void> {
+  let last: Promise<void> = Promise.resolve();
+  return (work) => {
+    const done = last.then(work);
+    // Work that failed fails for whoever asked for it; the next begins anew.
+    last = done.catch(() => undefined);
+    return done;
   };
 }
 

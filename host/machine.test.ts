@@ -67,6 +67,7 @@ test("what a machine does not tell is looked for elsewhere, and left empty", asy
   });
   expect(cpuCount).toBeGreaterThanOrEqual(1);
   expect((await machineOf({ "etc/os-release": "NAME=x\n" })).osImage).toBe("Linux");
+  expect((await machineOf({ "etc/machine-id": "m\n" })).systemUUID).toBe("m");
 });
 
 test("this machine tells what it must", () => {

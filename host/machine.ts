@@ -40,8 +40,13 @@ export function readMachine(root = "/", architecture: string = process.arch): Ma
     swapBytes: kibibytesOf(meminfo, "SwapTotal"),
     hugePages: hugePagesIn(root),
     machineID: text("etc/machine-id", "var/lib/dbus/machine-id"),
-    // DMI on PCs, the device tree of PowerPC elsewhere; many boards have neither.
-    systemUUID: text("sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid"),
+    // DMI on PCs, the device tree of PowerPC elsewhere; many boards have neither, and the kubelet then takes the machine's id.
+    systemUUID: text(
+      "sys/class/dmi/id/product_uuid",
+      "proc/device-tree/system-id",
+      "proc/device-tree/vm,uuid",
+      "etc/machine-id",
+    ),
     bootID: text("proc/sys/kernel/random/boot_id"),
     kernelVersion: text("proc/sys/kernel/osrelease"),
     osImage: prettyName(text("etc/os-release", "usr/lib/os-release")),

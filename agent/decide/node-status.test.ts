@@ -214,6 +214,26 @@ test("what the runtime can, in the order of the names, and kept while it is away
   `);
 });
 
+test("a runtime's version is one that others can compare", () => {
+  const version = (text: string) =>
+    status({ runtime: { ...observedRuntime, version: text } }).nodeInfo?.containerRuntimeVersion.slice(
+      "containerd://".length,
+    );
+  const rows = ["2.1.4", "v2.2.0-rc.1+build.5", "1.6.20~ds1", "v1.7.24+bla~1", "1.31", "19", "unknown", ""];
+  expect(rows.map((text) => `${text} → ${version(text)}`)).toMatchInlineSnapshot(`
+    [
+      "2.1.4 → 2.1.4",
+      "v2.2.0-rc.1+build.5 → 2.2.0-rc.1+build.5",
+      "1.6.20~ds1 → 1.6.20",
+      "v1.7.24+bla~1 → 1.7.24",
+      "1.31 → 1.31",
+      "19 → Unknown",
+      "unknown → Unknown",
+      " → Unknown",
+    ]
+  `);
+});
+
 test("what is others' stays, what nobody has any more goes", () => {
   const before: NodeStatus = {
     capacity: { cpu: "1", "example.com/dongle": "2", "scheduling.k8s.io/foo": "1" },

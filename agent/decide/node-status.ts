@@ -99,7 +99,7 @@ function nodeSystem(
   return {
     architecture,
     bootID,
-    containerRuntimeVersion: told ?? `${runtime.name || "unknown"}://${runtime.version || "Unknown"}`,
+    containerRuntimeVersion: told ?? `${runtime.name || "unknown"}://${plainVersion(runtime.version)}`,
     kernelVersion,
     kubeProxyVersion: "",
     kubeletVersion,
@@ -109,4 +109,13 @@ function nodeSystem(
     ...(swapBytes > 0 ? { swap: { capacity: swapBytes } } : {}),
     systemUUID,
   };
+}
+
+const PARTS = "[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*";
+const SEMANTIC = new RegExp(`^\\s*v?(\\d+\\.\\d+\\.\\d+(?:-${PARTS})?(?:\\+${PARTS})?)\\s*$`);
+const GENERIC = /^\s*v?(\d+(?:\.\d+)+)/;
+
+/** What others can compare: a semantic version as it is, of any other its numbers, so `1.6.20~ds1` is `1.6.20`. */
+function plainVersion(version: string): string {
+  return (SEMANTIC.exec(version) ?? GENERIC.exec(version))?.[1] ?? "Unknown";
 }

@@ -72,8 +72,8 @@ export interface ControlPlane {
   stopApiServer(signal?: "SIGKILL" | "SIGTERM"): Promise<void>;
   /** Starts the API server again at the same address, and returns once it is ready. */
   startApiServer(): Promise<void>;
-  /** Stops and starts it, on request with a new certificate of the same authority, which it returns. */
-  restartApiServer(change?: { readonly newCertificate?: boolean }): Promise<string>;
+  /** Kills and starts it, on request with a new certificate of the same authority. */
+  restartApiServer(change?: { readonly newCertificate?: boolean }): Promise<void>;
   /**
    * Takes the past away from etcd. Whoever resumes a watch from before gets 410 once the API server's own memory of it,
    * the watch cache, is gone too: after a restart, or at once with `--watch-cache=false`.
@@ -94,61 +94,113 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const abandoned = await findAbandoned(stateDir);
   if (abandoned !== undefined) await cleanUp(abandoned);
   const record = await claim(stateDir);
+  const running: Pick<Daemon, "end">[] = [];
+  const stop = async () => {
+    // Clients before servers, so that none of them waits for what is already gone. Nothing of it is to be kept.
+    for (const daemon of running.toReversed()) await daemon.end("SIGKILL");
+    return await cleanUp(record);
+  };
   try {
-    return await bringUp(record, programs, { ...options, parts });
+    const site = await prepare(record, parts, programs);
+    const apiServer = await launch(site, { ...options, parts }, running);
+    const relay =
+      options.latency === undefined ? undefined : await startRelay(site.plan.ports.apiServer, options.latency);
+    return await open(site, apiServer, relay, stop);
   } catch (error) {
-    await cleanUp(record);
+    await stop();
     throw error;
   }
 }
 
-async function bringUp(
-  record: BedRecord,
-  programs: string,
-  { parts, flags = {}, latency }: ControlPlaneOptions & { readonly parts: readonly Part[] },
-): Promise<ControlPlane> {
+/** What is fixed before the first process begins. */
+interface Site {
+  readonly record: BedRecord;
+  /** The folder of the programs. */
+  readonly programs: string;
+  readonly plan: ControlPlanePlan;
+  readonly authority: Authority;
+  readonly administrator: KeyPair;
+  /** The API server's own address. */
+  readonly server: string;
+  /** How to ask it. */
+  readonly tls: TlsOptions;
+}
+
+async function prepare(record: BedRecord, parts: readonly Part[], programs: string): Promise<Site> {
   const paths = bedPaths(record.stateDir);
   const files = controlPlaneFiles(paths.controlPlane, paths.controlPlaneCerts, paths.etcdData);
   const plan = { files, ports: await choosePorts() };
-  const direct = `https://127.0.0.1:${plan.ports.apiServer}`;
+  const server = `https://127.0.0.1:${plan.ports.apiServer}`;
   const authority = createAuthority("berth.test");
-  const admin = authority.issue({ commonName: "administrator", organizations: ["system:masters"] });
-  let serverCert = await writeCertificates(plan, authority);
+  const administrator = authority.issue({ commonName: "administrator", organizations: ["system:masters"] });
+  await writeCertificates(plan, authority);
   for (const part of parts) {
     const identity = authority.issue({ commonName: `system:${part}` });
-    await writeFile(files.kubeconfig(part), kubeconfig(direct, authority.cert, identity), { mode: 0o600 });
+    await writeFile(files.kubeconfig(part), kubeconfig(server, authority.cert, identity), { mode: 0o600 });
   }
+  return { record, programs, plan, authority, administrator, server, tls: { ca: authority.cert, ...administrator } };
+}
 
-  const logFile = (program: string) => join(record.stateDir, `${program}.log`);
+const logFile = ({ record }: Site, program: string) => join(record.stateDir, `${program}.log`);
+
+/** An API server that can be ended and started again. */
+interface Restartable {
+  readonly daemon: Daemon;
+  start(): Promise<void>;
+}
+
+/** Starts everything. `running` is told of what there is to end, in the order in which it began. */
+async function launch(
+  site: Site,
+  { parts, flags = {} }: ControlPlaneOptions & { readonly parts: readonly Part[] },
+  running: Pick<Daemon, "end">[],
+): Promise<Restartable> {
+  const { plan, server, tls, programs } = site;
   const start = (program: string, args: readonly string[]) =>
-    startDaemon(join(programs, program), args, logFile(program));
-  const tls = { ca: authority.cert, ...admin };
+    startDaemon(join(programs, program), args, logFile(site, program));
   const startApiServer = async () => {
     const daemon = start("kube-apiserver", [...apiServerArgs(plan), ...(flags["kube-apiserver"] ?? [])]);
-    await answers(daemon, `${direct}/readyz`, tls);
+    await answers(daemon, `${server}/readyz`, tls);
     return daemon;
   };
   const etcd = start("etcd", etcdArgs(plan));
   await answers(etcd, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
-  let apiServer = await startApiServer();
-  const others = await Promise.all(
-    parts.map((part) => {
+  let daemon = await startApiServer();
+  running.push(etcd, { end: (signal) => daemon.end(signal) });
+  await Promise.all(
+    parts.map(async (part) => {
       const args = [...partArgs(part, plan), ...(flags[part] ?? [])];
-      return startPart(() => start(part, args), plan.ports[part], tls);
+      running.push(await startPart(() => start(part, args), plan.ports[part], tls));
     }),
   );
   // The controllers begin one after the other. With this account there, a pod of the namespace is accepted.
   if (parts.includes("kube-controller-manager"))
-    await answers(apiServer, `${direct}/api/v1/namespaces/default/serviceaccounts/default`, tls);
+    await answers(daemon, `${server}/api/v1/namespaces/default/serviceaccounts/default`, tls);
+  return {
+    get daemon() {
+      return daemon;
+    },
+    async start() {
+      daemon = await startApiServer();
+    },
+  };
+}
 
-  const relay = latency === undefined ? undefined : await startRelay(plan.ports.apiServer, latency);
-  const server = relay === undefined ? direct : `https://127.0.0.1:${relay.port}`;
+async function open(
+  site: Site,
+  apiServer: Restartable,
+  relay: Relay | undefined,
+  stop: () => Promise<Leftovers>,
+): Promise<ControlPlane> {
+  const { plan, authority, record } = site;
+  const { files, ports } = plan;
+  const server = relay === undefined ? site.server : `https://127.0.0.1:${relay.port}`;
   const writeKubeconfig: ControlPlane["kubeconfig"] = async (user, identity) => {
     const path = files.kubeconfig(user.replaceAll(":", "-"));
     await writeFile(path, kubeconfig(server, authority.cert, identity), { mode: 0o600 });
     return path;
   };
-  const adminKubeconfig = await writeKubeconfig("administrator", admin);
+  const adminKubeconfig = await writeKubeconfig("administrator", site.administrator);
   return {
     server,
     ca: authority.cert,
@@ -157,32 +209,28 @@ async function bringUp(
     relay,
     record,
     get apiServerPid() {
-      return apiServer.isRunning ? apiServer.pid : 0;
+      return apiServer.daemon.isRunning ? apiServer.daemon.pid : 0;
     },
-    logFile,
-    nodeKubeconfig: (nodeName) =>
-      writeKubeconfig(
-        `system:node:${nodeName}`,
-        authority.issue({ commonName: `system:node:${nodeName}`, organizations: ["system:nodes"] }),
-      ),
+    logFile: (program) => logFile(site, program),
+    nodeKubeconfig(nodeName) {
+      const user = { commonName: `system:node:${nodeName}`, organizations: ["system:nodes"] };
+      return writeKubeconfig(user.commonName, authority.issue(user));
+    },
     kubeconfig: writeKubeconfig,
     kubectl: (args, options) => kubectl(args, { kubeconfig: adminKubeconfig, ...options }, files.kubectlCache),
-    stopApiServer: (signal = "SIGKILL") => apiServer.end(signal),
+    stopApiServer: (signal = "SIGKILL") => apiServer.daemon.end(signal),
     async startApiServer() {
-      if (!apiServer.isRunning) apiServer = await startApiServer();
+      if (!apiServer.daemon.isRunning) await apiServer.start();
     },
     async restartApiServer({ newCertificate = false } = {}) {
-      await apiServer.end("SIGKILL");
-      if (newCertificate) serverCert = await writeServerCertificate(plan, authority);
-      apiServer = await startApiServer();
-      return serverCert;
+      await apiServer.daemon.end("SIGKILL");
+      if (newCertificate) await writeServerCertificate(plan, authority);
+      await apiServer.start();
     },
-    compactEtcd: () => compact(`http://127.0.0.1:${plan.ports.etcd}`),
+    compactEtcd: () => compact(`http://127.0.0.1:${ports.etcd}`),
     async stop() {
       await relay?.close();
-      // Clients before servers, so that none of them waits for what is already gone. Nothing of it is to be kept.
-      for (const daemon of [...others, apiServer, etcd]) await daemon.end("SIGKILL");
-      return await cleanUp(record);
+      return await stop();
     },
   };
 }
@@ -192,8 +240,8 @@ async function choosePorts(): Promise<ControlPlanePlan["ports"]> {
   return { etcd, etcdPeer, apiServer, "kube-controller-manager": controllers, "kube-scheduler": scheduler };
 }
 
-/** Everything below `certs`. Returns the API server's certificate. */
-async function writeCertificates(plan: ControlPlanePlan, authority: Authority): Promise<string> {
+/** Everything below `certs`. */
+async function writeCertificates(plan: ControlPlanePlan, authority: Authority): Promise<void> {
   const { files } = plan;
   await mkdir(files.certs, { recursive: true, mode: 0o700 });
   const kubeletClient = authority.issue({ commonName: "kube-apiserver", organizations: ["system:masters"] });
@@ -205,14 +253,13 @@ async function writeCertificates(plan: ControlPlanePlan, authority: Authority): 
     [files.serviceAccountKey]: createSigningKey(),
   };
   for (const [path, content] of Object.entries(contents)) await writeFile(path, content, { mode: 0o600 });
-  return await writeServerCertificate(plan, authority);
+  await writeServerCertificate(plan, authority);
 }
 
-async function writeServerCertificate({ files }: ControlPlanePlan, authority: Authority): Promise<string> {
+async function writeServerCertificate({ files }: ControlPlanePlan, authority: Authority): Promise<void> {
   const { cert, key } = authority.issue({ commonName: "kube-apiserver", hosts: serverHosts });
   await writeFile(files.serverCert, cert);
   await writeFile(files.serverKey, key, { mode: 0o600 });
-  return cert;
 }
 
 /** Both parts end by themselves if the API server is away while they begin. */

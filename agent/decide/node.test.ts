@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
-import { patchedNode } from "../../test/fakes/node-patch.ts";
+import { strategicMerge } from "../../test/fakes/kube-patch.ts";
 import { nodeSettings, observedMachine, observedNode, observedRuntime } from "../../test/fakes/observed-node.ts";
 import { createdNode, decideNode, emptyNodeMemory, initialNode, type NodeMemory, reconcileNode } from "./node.ts";
 import type { NodeSettings } from "./node-settings.ts";
@@ -179,7 +179,7 @@ function createStory(settings: NodeSettings = nodeSettings) {
         `${atMs / second}s ${name}: ${decided.patch === undefined ? "nothing" : `report ${parts}`}; again at ${again / second}s${told === "" ? "" : `; ${told}`}`,
       );
       memory = decided.memory;
-      if (decided.patch !== undefined) node = patchedNode(node, decided.patch);
+      if (decided.patch !== undefined) node = strategicMerge({ ...node }, decided.patch) as unknown as Node;
     },
     forget: (what: Partial<NodeMemory>) => {
       memory = { ...memory, ...what };

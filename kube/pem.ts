@@ -41,7 +41,7 @@ export function readCertificatePair(cert: Pem, key: Pem): Certificate {
 export function timeProblem(cert: string, now: number): string | undefined {
   const { validFromDate, validToDate } = new X509Certificate(cert);
   if (now > validToDate.getTime())
-    return `our client certificate has expired on ${inWords(validToDate)}: renew it (on a node made by kubeadm: kubeadm join again)`;
+    return `our client certificate has expired on ${inWords(validToDate)}: give this node a new one`;
   if (now < validFromDate.getTime())
     return `our client certificate is valid only from ${inWords(validFromDate)}, and this machine's clock says ${inWords(new Date(now))}: set the clock`;
   return undefined;

@@ -9,7 +9,7 @@ import { FakeLog } from "../test/fakes/log.ts";
 import { nodeSettings, observedMachine } from "../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../test/fakes/runtime.ts";
 import type { NodeEvent } from "./decide/node.ts";
-import { createOwnNodeRoom } from "./node.ts";
+import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
 
 const LEASE = "leases.coordination.k8s.io/kube-node-lease";
 
@@ -336,4 +336,10 @@ test("whoever writes against us makes us no busier than one report in ten second
     await clock.advance(100);
   }
   expect(told().length).toBeWithin(2, 5);
+});
+
+test("what is decided on comes from the configuration", () => {
+  const { kubeletVersion, kubeletPort, nodeName, nodeIPs, ...node } = nodeSettings;
+  const config = { nodeName, nodeIPs, node: { ...node, registerNode: true, registerWithTaints: [] } };
+  expect(nodeSettingsOf(config, kubeletVersion, kubeletPort)).toMatchObject(nodeSettings);
 });

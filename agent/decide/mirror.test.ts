@@ -78,6 +78,7 @@ const rows: readonly [name: string, scene: Partial<MirrorScene>, says: string][]
     { desired: [wanted("web", "1", { termination }), wanted("web", "2")], mirrors: [mirror("web", "1")] },
     "",
   ],
+  ["which gets none before that either", { desired: [wanted("web", "1", { termination }), wanted("web", "2")] }, ""],
   ["of two of one name the first is mirrored", { desired: [wanted("web", "1"), wanted("web", "2")] }, "+web#1"],
   ["mirrors are made in the order of their pods", { desired: [wanted("b", "1"), wanted("a", "2")] }, "+b#1 +a#2"],
 ];

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
+import type { FollowListener } from "../../kube/follow.ts";
 import { pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
@@ -113,13 +114,23 @@ test("a pod that went while the past was forgotten is gone", async () => {
 });
 
 test("what is no pod is left aside, and one that was known before stays as it was", async () => {
-  const scene = await createScene();
-  await scene.make("web");
-  scene.heard();
-  const body = { spec: { containers: null } };
-  await scene.kube.user.patch(pods("shop"), "web", { type: "merge", body }).catch(() => undefined);
-  await rest();
-  expect(scene.heard().filter((line) => !line.includes("web"))).toEqual([]);
+  const scene = await createScene({ isFollowing: false });
+  const good = (name: string): Pod => ({
+    metadata: { uid: `${name}-1`, name, namespace: "shop" },
+    spec: { containers: [] },
+  });
+  const bad = (name: string) => ({ metadata: { uid: `${name}-1`, name, namespace: "shop" } }) as unknown as Pod;
+  scene.kube.follow = async (_resource, _selector, listener) => {
+    const { replaced, changed } = listener as unknown as FollowListener<Pod>;
+    replaced([good("web"), bad("db")], "1");
+    changed("modified", bad("web"));
+    replaced([bad("web")], "2");
+  };
+  await scene.follow();
+  expect(scene.heard()).toEqual(["[web]", "[all]", "all: web", "[web]", "changed: web", "[web]", "[all]", "all: web"]);
+  expect(new Set(scene.log.told())).toEqual(
+    new Set(["warn: what the API server says of a pod cannot be read, and is left aside"]),
+  );
 });
 
 test("who manages which field is not kept", async () => {

@@ -74,6 +74,17 @@ test("names sort in the order in which things happened, within a millisecond too
   expect(inOrder.map(({ message }) => message!)).toEqual(["0", "1", "2", "3"]);
 });
 
+test("an event that comes at whatever moment is told", async () => {
+  for (let moment = 0; moment < 60; moment++) {
+    const { record, stored } = createScene();
+    record("first");
+    for (let turn = 0; turn < moment; turn++) await Promise.resolve();
+    record("second");
+    await rest();
+    expect(`${moment} ${await stored()}`).toBe(`${moment} 1x first,1x second`);
+  }
+});
+
 test("in an outage what happens again takes no second place, and all is told when it is over", async () => {
   const { clock, kube, recorder, record, stored } = createScene();
   kube.goDown();

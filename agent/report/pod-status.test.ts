@@ -186,6 +186,41 @@ test("a pod that finalizers hold is removed once; what is said of it afterwards,
   expect([await phase("web"), ...told()]).toEqual(["Succeeded"]);
 });
 
+test("a pod is removed once, however long its watch takes to say so", async () => {
+  const { kube, clock, make, say, told } = await createScene();
+  const web = await make("web");
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  kube.silence();
+  await say(web, statusOf("Succeeded"), "finished");
+  await clock.advance(5000);
+  expect(told().filter((call) => call.startsWith("delete"))).toEqual(["delete pods/shop/web"]);
+});
+
+test("what is said of a pod of which nothing is left does not take the place of its last word", async () => {
+  const { kube, clock, make, say, phase } = await createScene();
+  const web = await make("web", { finalizers: ["example.com/hold"] });
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  kube.failures = { patch: [unreachable()] };
+  await say(web, statusOf("Succeeded"), "finished");
+  await say(web, statusOf("Failed"), "finished");
+  await clock.advance(1000);
+  expect(await phase("web")).toBe("Succeeded");
+});
+
+test("a word that comes at whatever moment is told", async () => {
+  for (let moment = 0; moment < 60; moment++) {
+    const { make, report, desiredOf, phase } = await createScene();
+    const web = await make("web");
+    report.report(desiredOf(web), statusOf("Pending", { message: "1" }), "syncing");
+    for (let turn = 0; turn < moment; turn++) await Promise.resolve();
+    report.report(desiredOf(web), statusOf("Running"), "syncing");
+    await rest();
+    expect(`${moment} ${await phase("web")}`).toBe(`${moment} Running`);
+  }
+});
+
 test("a pod that was never deleted is not removed, whatever has become of it", async () => {
   const { make, say, told } = await createScene();
   await say(await make("web"), statusOf("Failed"), "terminated");

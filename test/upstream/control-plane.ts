@@ -75,8 +75,9 @@ export interface ControlPlane {
   /** Kills and starts it, on request with a new certificate of the same authority. */
   restartApiServer(change?: { readonly newCertificate?: boolean }): Promise<void>;
   /**
-   * Takes the past away from etcd. Whoever resumes a watch from before gets 410 once the API server's own memory of it,
-   * the watch cache, is gone too: after a restart, or at once with `--watch-cache=false`.
+   * Takes away from etcd what was before the last change, so that whoever resumes a watch from there gets 410 where the API
+   * server was started with `--watch-cache=false`. Its watch cache, which else answers instead of etcd, forgets all of it by
+   * a restart alone.
    */
   compactEtcd(): Promise<void>;
   /** Ends everything and removes every trace but the logs. Returns what was there to remove. */

@@ -11,11 +11,13 @@ import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
 import { createSharedPulls } from "./act/shared-pulls.ts";
 import type { PodDisk } from "./act/volume.ts";
+import { type Cluster, type ClusterParts, createCluster } from "./cluster.ts";
 import type { Action } from "./decide/action.ts";
 import { containerHash } from "./decide/container-hash.ts";
+import type { SourceKind } from "./decide/desired.ts";
 import type { ObservedContainer } from "./decide/observed.ts";
 import type { Settings } from "./decide/settings.ts";
-import { createDesiredPods, type DesiredPods, type SourceKind } from "./desired/pods.ts";
+import { createDesiredPods, type DesiredPods } from "./desired/pods.ts";
 import { createPodRecords } from "./desired/records.ts";
 import { createLoop } from "./loop.ts";
 import { followRuntime } from "./observed/follow.ts";
@@ -40,6 +42,8 @@ export interface AgentParts {
   /** The runtime's name is asked of the runtime. */
   readonly settings: () => Omit<Settings, "runtimeName">;
   readonly sources: readonly PodSource[];
+  /** The cluster that this node belongs to; undefined where it stands alone. */
+  readonly cluster?: Pick<ClusterParts, "kube" | "nodeName" | "random">;
   /** A source that is configured cannot be heard, or none is: then nobody can say that a pod is unwanted, and none is ended. */
   readonly hasSilentSource: boolean;
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
@@ -61,6 +65,7 @@ export interface Agent {
   readonly desired: DesiredPods;
   readonly stories: PodStories;
   readonly node: NodeStory;
+  readonly cluster: Cluster | undefined;
   /** Takes up what was left, then follows the sources and the runtime until the signal aborts. Resolves when the loop has ended. */
   run(signal: AbortSignal): Promise<void>;
   /** Every pod is looked at anew: something that all of them show has changed. */
@@ -82,13 +87,18 @@ export function createAgent(parts: AgentParts): Agent {
     records: createPodRecords(disk.root, log),
     clock,
     log,
-    kinds: parts.sources.map(({ kind }) => kind),
+    kinds: [...parts.sources.map(({ kind }) => kind), ...(parts.cluster === undefined ? [] : (["api"] as const))],
     hasSilentSource: parts.hasSilentSource,
     wake,
     interrupt: (uid) => loop.interrupt(uid),
     refused: node.refused,
-    complete: wakeAll,
+    complete() {
+      wakeAll();
+      cluster?.complete();
+    },
   });
+  const cluster =
+    parts.cluster && createCluster({ ...parts.cluster, clock, log }, { desired, imageSizeBytes: sizeOf(images) });
 
   function wakeAll(): void {
     loop.forgive();
@@ -96,7 +106,6 @@ export function createAgent(parts: AgentParts): Agent {
     observed.wakeAll();
   }
 
-  const blindness = createBlindness(log);
   const followed = withRuntimeStory(observed, runtime, node);
 
   function meetRuntime(): void {
@@ -108,24 +117,10 @@ export function createAgent(parts: AgentParts): Agent {
     clock,
     settings: () => ({ ...parts.settings(), runtimeName: followed.runtimeName() }),
     startPlaces: parts.startPlaces,
-    rooms: {
-      desired: desired.get,
-      observe: observed.observe,
-      explain,
-      report: stories.report,
-      took(taken) {
-        rest.stir();
-        stories.took(taken);
-      },
-      blind: blindness.tell,
-      finished(uid) {
-        blindness.forget(uid);
-        observed.forget(uid);
-        stories.finished(uid);
-        void desired.finished(uid);
-      },
-      act: createActing(parts, observed, images),
-    },
+    rooms: joinRooms(
+      { desired, observed, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
+      createActing(parts, observed, images),
+    ),
   });
 
   async function run(signal: AbortSignal): Promise<void> {
@@ -134,12 +129,50 @@ export function createAgent(parts: AgentParts): Agent {
     await Promise.all([
       followRuntime({ runtime, pods: followed, images, clock, log, complete: meetRuntime }, signal),
       ...parts.sources.map(({ follow }) => follow(desired, signal)),
+      cluster?.follow(signal),
     ]);
     rest.end();
     await loop.stop();
   }
 
-  return { desired, stories, node, run, wakeAll, settled: loop.settled };
+  return { desired, stories, node, cluster, run, wakeAll, settled: loop.settled };
+}
+
+interface Joined {
+  readonly desired: DesiredPods;
+  readonly observed: ObservedPods;
+  readonly stories: PodStories;
+  readonly cluster: Cluster | undefined;
+  readonly stir: () => void;
+  readonly blindness: ReturnType<typeof createBlindness>;
+}
+
+/** What the loop asks of the rooms, and who of them hears of it. */
+function joinRooms({ desired, observed, stories, cluster, stir, blindness }: Joined, act: Rooms["act"]): Rooms {
+  return {
+    desired: desired.get,
+    observe: observed.observe,
+    explain,
+    report(uid, wanted, status, stage, obstacle) {
+      stories.report(uid, wanted, status, stage, obstacle);
+      cluster?.report(wanted, status, stage);
+    },
+    begins: (beginning) => cluster?.begins(beginning),
+    took(taken) {
+      stir();
+      stories.took(taken);
+      cluster?.took(taken);
+    },
+    blind: blindness.tell,
+    finished(uid) {
+      blindness.forget(uid);
+      observed.forget(uid);
+      stories.finished(uid);
+      cluster?.finished(uid);
+      void desired.finished(uid);
+    },
+    act,
+  };
 }
 
 /** An outage is told, and after it the runtime's name is asked for again: another one may have taken its place. */
@@ -179,6 +212,13 @@ function withLogLinks(observed: ObservedPods, links: LogLinks): ObservedPods {
     async audit() {
       await Promise.all([observed.audit(), links.audit()]);
     },
+  };
+}
+
+function sizeOf(images: ObservedImages): (image: string) => Promise<number | undefined> {
+  return async (image) => {
+    const presence = await images.presence(image);
+    return presence.present === true ? presence.sizeBytes : undefined;
   };
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Net } from "../host/net.ts";
-import { FakeClock } from "../test/fakes/clock.ts";
-import { chooseHostIPs, followHostIPs } from "./host-ips.ts";
+import { FakeClock, rest } from "../test/fakes/clock.ts";
+import { chooseHostIPs, followHostIPs, type HostIPsParts } from "./host-ips.ts";
 
 const own = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
 const rows: readonly (readonly [
@@ -29,8 +29,35 @@ test("a node that is named by an address has that one, unless it is told another
   expect(chooseHostIPs(["198.51.100.7"], "198.51.100.9", own)).toEqual(["198.51.100.7"]);
 });
 
+const names: readonly (readonly [
+  sentence: string,
+  told: readonly string[],
+  named: readonly string[],
+  chosen: string,
+])[] = [
+  ["a name that leads to an address of the node means that one", [], ["192.0.2.2"], "192.0.2.2"],
+  ["of both families IPv4 is preferred", [], ["2001:db8::1", "192.0.2.2"], "192.0.2.2"],
+  [":: prefers IPv6", ["::"], ["192.0.2.2", "2001:db8::1"], "2001:db8::1"],
+  ["one of the other family is better than none", ["::"], ["192.0.2.2"], "192.0.2.2"],
+  [
+    "a name that leads to the loopback, or to another machine, means nothing",
+    [],
+    ["127.0.1.1", "198.51.100.1"],
+    "192.0.2.1",
+  ],
+  ["what it is told counts more than its name", ["192.0.2.1"], ["192.0.2.2"], "192.0.2.1"],
+];
+for (const [sentence, told, named, chosen] of names)
+  test(sentence, () => {
+    expect(chooseHostIPs(told, "node", own, named)).toEqual([chosen]);
+  });
+
 /** Host addresses on a network that the test changes; `told` says how often an arrival was told. */
 function start(...addresses: readonly string[]) {
+  return startWith({}, ...addresses);
+}
+
+function startWith(more: Pick<HostIPsParts, "changed" | "resolve">, ...addresses: readonly string[]) {
   const clock = new FakeClock();
   const watchers = new Set<() => void>();
   const network = { addresses, reads: 0, watchers, told: 0, change: () => [...watchers].map((changed) => changed()) };
@@ -46,7 +73,7 @@ function start(...addresses: readonly string[]) {
   };
   const ending = new AbortController();
   const arrived = () => void network.told++;
-  const hostIPs = followHostIPs({ told: [], nodeName: "node", net, clock, arrived }, ending.signal);
+  const hostIPs = followHostIPs({ told: [], nodeName: "node", net, clock, arrived, ...more }, ending.signal);
   return { network, clock, ending, hostIPs };
 }
 
@@ -96,4 +123,41 @@ test("however often somebody asks, one watch waits for the address, until the ag
   expect(network.watchers.size).toBe(1);
   ending.abort();
   expect(network.watchers.size).toBe(0);
+});
+
+test("whoever wants to hear of another address hears of it a second after the kernel's first word, once", async () => {
+  let heard = 0;
+  const { network, clock, ending, hostIPs } = startWith({ changed: () => void heard++ }, "192.0.2.1");
+  network.addresses = ["192.0.2.2"];
+  for (let i = 0; i < 100; i++) network.change();
+  await clock.advance(999);
+  expect([network.reads, heard]).toEqual([1, 0]);
+  await clock.advance(1);
+  expect([network.reads, heard, hostIPs()]).toEqual([2, 1, ["192.0.2.2"]]);
+  network.change();
+  await clock.advance(1_000);
+  expect([network.reads, heard]).toEqual([3, 1]);
+  ending.abort();
+  expect(network.watchers.size).toBe(0);
+});
+
+test("a name is asked for at the start, and when the addresses are others", async () => {
+  const leads = { to: ["192.0.2.2"], asked: 0, heard: 0 };
+  const { network, clock, hostIPs } = startWith(
+    {
+      changed: () => void leads.heard++,
+      async resolve() {
+        leads.asked++;
+        return leads.to;
+      },
+    },
+    "192.0.2.1",
+    "192.0.2.2",
+  );
+  await rest();
+  expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.2"], 1, 1]);
+  leads.to = ["192.0.2.1"];
+  network.change();
+  await clock.advance(1_000);
+  expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.1"], 2, 2]);
 });

@@ -32,6 +32,7 @@ function createScene({ startPlaces = 4, ...replaced }: Partial<Rooms> & { readon
     },
     explain,
     report: () => {},
+    begins: () => {},
     took: ({ uid, action, result }) => {
       if (result === "given up") tell(`${uid}: ${action.kind} given up`);
       else if (!result.ok) tell(`${uid}: ${action.kind} failed: ${result.message}`);

@@ -5,7 +5,7 @@ import type { DesiredNow } from "./decide/desired.ts";
 import type { ObservedPod } from "./decide/observed.ts";
 import type { Obstacle } from "./decide/plan.ts";
 import type { Stage } from "./decide/stage.ts";
-import type { Taken } from "./decide/taken.ts";
+import type { Beginning, Taken } from "./decide/taken.ts";
 
 /** What the loop needs of the rooms; `main.ts` hands it in. */
 export interface Rooms {
@@ -18,6 +18,7 @@ export interface Rooms {
   /** Names a failure as Kubernetes does. */
   explain(action: Action, error: unknown): Explanation;
   report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: Stage, obstacle?: Obstacle): void;
+  begins(beginning: Beginning): void;
   took(taken: Taken): void;
   /** Nothing is left of the pod. */
   finished(uid: PodUid): void;

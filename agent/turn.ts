@@ -188,14 +188,20 @@ async function run(hall: Hallway, look: Look, action: Action, call: Call): Promi
   const { clock, rooms } = hall;
   const { pod, desired, observed } = look;
   const startedAt = clock.now();
+  let waited: { readonly beganAt?: number } = {};
+  const began = () => {
+    waited = { beganAt: clock.now() };
+    call.began();
+  };
+  rooms.begins({ ...whose(look), action, startedAt });
   let result: ActionResult | "given up";
   try {
-    result = { ok: true, ...(await rooms.act(pod.uid, desired, observed, action, call)) };
+    result = { ok: true, ...(await rooms.act(pod.uid, desired, observed, action, { signal: call.signal, began })) };
   } catch (error) {
     result = call.signal.aborted ? "given up" : { ok: false, ...rooms.explain(action, error) };
   }
   const endedAt = clock.now();
-  rooms.took({ ...whose(look), action, startedAt, endedAt, result });
+  rooms.took({ ...whose(look), action, startedAt, ...waited, endedAt, result });
   if (result !== "given up" && result.ok) pod.justDone.set(identityOf(action), failureCount(pod.memory, action));
   pod.memory = result === "given up" ? forgetPull(pod.memory, action) : remember(pod.memory, action, result, endedAt);
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { addressesOf, createNet, type DefaultInterfaces, defaultInterfaces } from "./net.ts";
+import { addressesOf, createNet, type DefaultInterfaces, defaultInterfaces, resolveName } from "./net.ts";
 
 const v4 = (address: string) => ({ address, family: "IPv4", internal: false });
 const v6 = (address: string) => ({ address, family: "IPv6", internal: false });
@@ -165,4 +165,9 @@ test("more changes at once than the kernel keeps for us do not end the watch", a
     ending.abort();
   `);
   expect(said).toEqual(["heard"]);
+});
+
+test("a name leads to addresses, or to none", async () => {
+  expect(await resolveName("localhost")).toContain("127.0.0.1");
+  expect(await resolveName("no.such.name.invalid")).toEqual([]);
 });

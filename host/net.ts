@@ -1,4 +1,5 @@
 import { dlopen, FFIType } from "bun:ffi";
+import { lookup } from "node:dns/promises";
 import { closeSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path/posix";
@@ -21,6 +22,16 @@ export function createNet(routesFolder = "/proc/net"): Net {
     addresses: () => addressesOf(networkInterfaces(), defaultInterfaces(routes("route"), routes("ipv6_route"))),
     watch: (changed, signal) => void watchAddresses(changed, signal),
   };
+}
+
+/** The addresses that a name leads to, here or by DNS; none where it leads nowhere. Never rejects. */
+export async function resolveName(name: string): Promise<readonly string[]> {
+  try {
+    return (await lookup(name, { all: true, order: "verbatim" })).map(({ address }) => address);
+  } catch {
+    // Many machines have names that lead nowhere; nothing depends on it.
+    return [];
+  }
 }
 
 type Interfaces = Readonly<

@@ -7,6 +7,7 @@ import { announce, check } from "./check.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import { findTests, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, seconds, withoutSkips } from "./tally.ts";
+import { locatePrograms } from "./upstream/programs.ts";
 
 const minuteMs = 60_000;
 
@@ -17,16 +18,29 @@ function fuzzSuites(files: readonly TestFile[]): readonly Suite[] {
   return fuzz.map((file) => testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs));
 }
 
-/** What needs the machine: the build, the contracts on real runtimes, and the compiled binary on a real runtime. */
-function machineSuites(files: readonly TestFile[]): readonly Suite[] {
+/** Kubernetes' own programs, which take minutes to build where Go's caches are empty. */
+function upstreamSuite(): Suite {
+  const source = locatePrograms();
+  const unavailable = source.kind === "unavailable" ? source.reason : undefined;
+  const argv = [process.execPath, "test/upstream/build.ts"];
+  return { name: "upstream programs", argv, hasReport: false, timeoutMs: 40 * minuteMs, unavailable };
+}
+
+/**
+ * What needs the machine: the build, the contracts on real runtimes, and the compiled binary on a real runtime. Last come
+ * those that need the upstream programs.
+ */
+function machineSuites(files: readonly TestFile[]): Readonly<Record<"before" | "after", readonly Suite[]>> {
   const build = [process.execPath, "cli/build.ts"];
   const byFile = files.filter(
     ({ path, isQuick, isFuzz }) => !isQuick && !isFuzz && /^test\/(contract|e2e)\//.test(path),
   );
-  return [
-    { name: "build", argv: build, hasReport: false, timeoutMs: 5 * minuteMs },
-    ...byFile.map((file) => testSuite(titleOf(file.path), [file])),
-  ];
+  const suites = (wanted: boolean) =>
+    byFile.filter(({ needsUpstream }) => needsUpstream === wanted).map((file) => testSuite(titleOf(file.path), [file]));
+  return {
+    before: [{ name: "build", argv: build, hasReport: false, timeoutMs: 5 * minuteMs }, ...suites(false)],
+    after: suites(true),
+  };
 }
 
 /** `test/e2e/bed.test.ts` is called `e2e bed`. */
@@ -42,23 +56,33 @@ const requiresAll = process.env["CI"] === "true" || process.env["BERTH_REQUIRE_A
 const judge = (outcome: Outcome) => (requiresAll ? withoutSkips(outcome) : outcome);
 
 async function runAll(say: (line: string) => void): Promise<readonly Outcome[]> {
-  for (const suite of ["bookworm", "forky"] as const) await unpackSuite(suite, say);
+  for (const suite of ["bookworm", "trixie", "forky"] as const) await unpackSuite(suite, say);
   await resetBeds(false, (line) => say(`left by an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   say(`reports in ${reports}`);
   const files = await findTests(".");
   const plain = files.filter(({ isFuzz }) => !isFuzz);
-  const outcomes = [...(await check(plain, reports, say))].map(judge);
+  const outcomes: Outcome[] = [];
   const run = async (suite: Suite) => {
-    outcomes.push(await announce(judge(await runSuite(suite, reports)), say));
+    const outcome = await announce(judge(await runSuite(suite, reports)), say);
+    outcomes.push(outcome);
+    return outcome;
   };
+  // Beside all that does not need them.
+  const upstream = run(upstreamSuite());
+  outcomes.push(...(await check(plain, reports, say)).map(judge));
   await twoAtATime(fuzzSuites(files), run);
   // One after the other, since they share the machine's cores, bridges and iptables, and measure time.
-  for (const suite of machineSuites(files)) await run(suite);
+  const { before, after } = machineSuites(files);
+  for (const suite of before) await run(suite);
+  const isBuilt = (await upstream).failed.length === 0;
+  // Else each of them would try to build for itself.
+  const unavailable = isBuilt ? undefined : "the upstream programs could not be built";
+  for (const suite of after) await run({ ...suite, unavailable });
   return outcomes;
 }
 
-async function twoAtATime(suites: readonly Suite[], run: (suite: Suite) => Promise<void>): Promise<void> {
+async function twoAtATime(suites: readonly Suite[], run: (suite: Suite) => Promise<unknown>): Promise<void> {
   const waiting = [...suites];
   const lane = async () => {
     for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) await run(suite);

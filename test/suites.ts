@@ -16,11 +16,18 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
 const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
 const folders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
 
-/** A file of tests; `isFuzz` if the environment variable FUZZ_RUNS says how many random inputs it tries. */
+/** What makes a test one that runs the upstream programs: it asks whether they can be had here. */
+const asksForPrograms = "skipWithoutPrograms(";
+
+/**
+ * A file of tests; `isFuzz` if the environment variable FUZZ_RUNS says how many random inputs it tries, `needsUpstream` if
+ * the upstream programs must have been built before.
+ */
 export interface TestFile {
   readonly path: string;
   readonly isQuick: boolean;
   readonly isFuzz: boolean;
+  readonly needsUpstream: boolean;
 }
 
 /** All test files below `root`, sorted by path. */
@@ -29,7 +36,9 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
   return await Promise.all(
     paths.map(async (path) => {
       const text = await readFile(join(root, path), "utf8");
-      return { path, isQuick: !needsMachine.test(path), isFuzz: text.includes('env["FUZZ_RUNS"]') };
+      const isQuick = !needsMachine.test(path);
+      const needsUpstream = !isQuick && text.includes(asksForPrograms);
+      return { path, isQuick, isFuzz: text.includes('env["FUZZ_RUNS"]'), needsUpstream };
     }),
   );
 }

@@ -1,4 +1,4 @@
-import type { LogFormat } from "../../proto/kubelet/config.ts";
+import type { LogFormat, RegistrationTaint } from "../../proto/kubelet/config.ts";
 
 /** What the rooms are told: resolved once at start, deeply frozen, in the units the names end with. */
 export interface Config {
@@ -41,4 +41,33 @@ export interface Config {
   readonly failCgroupV1: boolean;
   readonly seccompDefault: boolean;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
+
+  readonly node: NodeConfig;
+}
+
+/** What the Node object is made of, and how often it is reported. */
+export interface NodeConfig {
+  readonly registerNode: boolean;
+  /** `--node-labels`. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly registerWithTaints: readonly RegistrationTaint[];
+  /** Empty where none is given. */
+  readonly providerID: string;
+  /** `--cloud-provider=external`. */
+  readonly isCloudExternal: boolean;
+  readonly enableControllerAttachDetach: boolean;
+  readonly maxPods: number;
+  /** 0: no limit. */
+  readonly podsPerCore: number;
+  readonly localStorageCapacityIsolation: boolean;
+  readonly systemReserved: Readonly<Record<string, string>>;
+  readonly kubeReserved: Readonly<Record<string, string>>;
+  readonly reservedSystemCPUs: string;
+  /** By signal: an amount or a percentage. */
+  readonly evictionHard: Readonly<Record<string, string>>;
+  /** -1: no limit. */
+  readonly nodeStatusMaxImages: number;
+  readonly nodeStatusUpdateFrequencyMs: number;
+  readonly nodeStatusReportFrequencyMs: number;
+  readonly nodeLeaseDurationSeconds: number;
 }

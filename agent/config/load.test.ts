@@ -290,6 +290,53 @@ describe("is refused in one line with file, line, field, found and allowed", () 
   });
 });
 
+describe("the node", () => {
+  test("is what flags and the file say of it", async () => {
+    const argv = ["--node-labels=example.com/a=b,team=", "--cloud-provider=external", "--provider-id=x://1"];
+    const text =
+      "nodeStatusUpdateFrequency: 5s\nregisterWithTaints: [{key: a, effect: NoSchedule}]\nsystemReserved: {cpu: 1m}";
+    const { config } = await load(argv, { "/config": text });
+    expect(config.node).toMatchInlineSnapshot(`
+      {
+        "enableControllerAttachDetach": true,
+        "evictionHard": {
+          "imagefs.available": "15%",
+          "imagefs.inodesFree": "5%",
+          "memory.available": "100Mi",
+          "nodefs.available": "10%",
+          "nodefs.inodesFree": "5%",
+        },
+        "isCloudExternal": true,
+        "kubeReserved": {},
+        "labels": {
+          "example.com/a": "b",
+          "team": "",
+        },
+        "localStorageCapacityIsolation": true,
+        "maxPods": 110,
+        "nodeLeaseDurationSeconds": 40,
+        "nodeStatusMaxImages": 50,
+        "nodeStatusReportFrequencyMs": 5000,
+        "nodeStatusUpdateFrequencyMs": 5000,
+        "podsPerCore": 0,
+        "providerID": "x://1",
+        "registerNode": true,
+        "registerWithTaints": [
+          {
+            "effect": "NoSchedule",
+            "key": "a",
+            "value": "",
+          },
+        ],
+        "reservedSystemCPUs": "",
+        "systemReserved": {
+          "cpu": "1m",
+        },
+      }
+    `);
+  });
+});
+
 describe("a setting without effect yet is warned of, with what happens instead", () => {
   const cases: readonly (readonly [string, readonly string[], string, readonly string[]])[] = [
     [

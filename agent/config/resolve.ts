@@ -1,5 +1,6 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
-import type { Config } from "./config.ts";
+import type { Json } from "../../proto/yaml/node.ts";
+import type { Config, NodeConfig } from "./config.ts";
 import { parseDuration } from "./duration.ts";
 import { flagGroups } from "./flag-table.ts";
 import type { Settings } from "./settings.ts";
@@ -14,6 +15,8 @@ export interface FlagSettings {
   readonly config: string;
   readonly configDir: string;
   readonly nodeIP: string;
+  readonly nodeLabels: Readonly<Record<string, string>>;
+  readonly cloudProvider: string;
 }
 
 /**
@@ -54,6 +57,29 @@ export function resolveConfig(
     failCgroupV1: kubelet.failCgroupV1,
     seccompDefault: kubelet.seccompDefault,
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
+    node: resolveNode(kubelet, flags),
+  };
+}
+
+function resolveNode(kubelet: KubeletConfiguration, { nodeLabels, cloudProvider }: FlagSettings): NodeConfig {
+  return {
+    registerNode: kubelet.registerNode,
+    labels: nodeLabels,
+    registerWithTaints: kubelet.registerWithTaints,
+    providerID: kubelet.providerID,
+    isCloudExternal: cloudProvider === "external",
+    enableControllerAttachDetach: kubelet.enableControllerAttachDetach,
+    maxPods: kubelet.maxPods,
+    podsPerCore: kubelet.podsPerCore,
+    localStorageCapacityIsolation: kubelet.localStorageCapacityIsolation,
+    systemReserved: kubelet.systemReserved,
+    kubeReserved: kubelet.kubeReserved,
+    reservedSystemCPUs: kubelet.reservedSystemCPUs,
+    evictionHard: kubelet.evictionHard,
+    nodeStatusMaxImages: kubelet.nodeStatusMaxImages,
+    nodeStatusUpdateFrequencyMs: msOf(kubelet.nodeStatusUpdateFrequency),
+    nodeStatusReportFrequencyMs: msOf(kubelet.nodeStatusReportFrequency),
+    nodeLeaseDurationSeconds: kubelet.nodeLeaseDurationSeconds,
   };
 }
 
@@ -68,7 +94,14 @@ export function resolveFlags({ byName }: Settings): FlagSettings {
     config: text("config"),
     configDir: text("config-dir"),
     nodeIP: text("node-ip"),
+    nodeLabels: mapOf(byName.get("node-labels")?.value),
+    cloudProvider: text("cloud-provider"),
   };
+}
+
+function mapOf(value: Json | undefined): Readonly<Record<string, string>> {
+  if (typeof value !== "object" || value === null) return {};
+  return Object.fromEntries(Object.entries(value).map(([name, text]) => [name, String(text)]));
 }
 
 /** Makes a value and everything below it unchangeable. */

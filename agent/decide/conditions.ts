@@ -1,5 +1,6 @@
 import type { ContainerStatus, PodCondition, PodPhase } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
+import { generationOf } from "./generation.ts";
 import type { PodMemory } from "./memory.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -15,7 +16,7 @@ interface Verdict {
   readonly sinceAtLeast: number;
 }
 
-/** The five conditions of a pod without readiness gates, in the kubelet's order, each with the time of its last change. */
+/** The five conditions of a pod, in the kubelet's order, each with the time of its last change. */
 export function podConditions(
   scene: StatusScene,
   phase: PodPhase,
@@ -33,7 +34,7 @@ export function podConditions(
       ...(phase === "Succeeded" ? { reason: "PodCompleted" } : {}),
       sinceAtLeast: accepted,
     },
-    { type: "Ready", ...ready },
+    { type: "Ready", ...withGates(scene, ready) },
     { type: "ContainersReady", ...ready },
     { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
   ];
@@ -47,6 +48,7 @@ export function podConditions(
       status,
       ...(reason === undefined ? {} : { reason }),
       ...(message === undefined ? {} : { message }),
+      ...generationOf(desired),
       lastTransitionTime: formatTime(since),
     };
   });
@@ -76,4 +78,19 @@ function containersReady(
   }
   const message = `containers with unready status: [${unready.join(" ")}]`;
   return { status: "False", reason: "ContainersNotReady", message, sinceAtLeast: sinceEnd };
+}
+
+/** A pod whose containers are ready is ready when its readiness gates are too: conditions that others set in the API. */
+function withGates({ desired: { pod } }: StatusScene, ready: Omit<Verdict, "type">): Omit<Verdict, "type"> {
+  if (ready.status === "False") return ready;
+  const closed = (pod.spec.readinessGates ?? []).flatMap(({ conditionType }) => {
+    const gate = pod.status?.conditions?.find(({ type }) => type === conditionType);
+    if (gate === undefined) return [`corresponding condition of pod readiness gate "${conditionType}" does not exist.`];
+    return gate.status === "True"
+      ? []
+      : [`the status of pod readiness gate "${conditionType}" is not "True", but ${gate.status}`];
+  });
+  if (closed.length === 0) return ready;
+  const { sinceAtLeast } = ready;
+  return { status: "False", reason: "ReadinessGatesNotReady", message: closed.join(", "), sinceAtLeast };
 }

@@ -6,8 +6,9 @@ import type {
   VolumeMountStatus,
 } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
+import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
-import { isConcluded } from "./lost.ts";
+import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
@@ -18,6 +19,9 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const { observed, memory, settings } = scene;
   const newest = newestOf(observed, container.name);
   const state = stateOf(scene, container, newest);
+  const told = newest !== undefined && isConcluded(newest) ? toldExit(scene.desired.pod, container.name) : undefined;
+  // Nothing of the container is left here: the API server was told more of its end than anybody knows now.
+  if (state.terminated !== undefined && told?.restartCount === newest?.attempt && told !== undefined) return told;
   const last = lastTermination(scene, container.name, newest, state);
   const isRunning = newest?.state === "running";
   const { requests } = container.resources ?? {};
@@ -68,15 +72,17 @@ function waitingAfterExit(
   exited: ExitedContainer,
 ): ContainerState | undefined {
   const { desired, memory, settings, now } = scene;
-  if (!shouldRestart(desired.pod, exited)) return undefined;
-  const due = restartAt(exited, settings.maxContainerRestartPeriodMs, now);
+  // Another image has no crashes behind it: nothing is waited for but what keeps it from starting.
+  const isChanged = isOutdated(container, exited);
+  if (!isChanged && !shouldRestart(desired.pod, exited)) return undefined;
+  const due = isChanged ? exited.finishedAt : restartAt(exited, settings.maxContainerRestartPeriodMs, now);
   const isDue = due <= now;
   // A start that failed is what the last state tells; what the container waits for then is the back-off.
   const failedAt = memory.failures.get(`container ${container.name}`)?.at ?? due;
   const failure = isDue && failedAt >= due ? failureOf(scene, container, exited) : undefined;
   if (failure !== undefined) return { waiting: failure };
   // The wait is shown until the next instance exists: the moment between its end and that is no other state.
-  if (isDue && (exited.crashes === 0 || isForgiven(exited))) return undefined;
+  if (isDue && (isChanged || exited.crashes === 0 || isForgiven(exited))) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
   const delay = formatSeconds(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
   const message = `back-off ${delay} restarting failed container=${container.name} pod=${name}_${namespace}(${desired.uid})`;

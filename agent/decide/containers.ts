@@ -63,12 +63,7 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
   switch (newest.state) {
     case "running":
       if (isHere && !isChanged) return "free";
-      return stop(
-        plan,
-        pod,
-        newest,
-        isChanged ? `container ${container.name} definition changed` : "its sandbox is gone",
-      );
+      return stop(plan, pod, newest, isChanged ? definitionChanged(container.name) : "its sandbox is gone");
     case "unknown":
       return stop(plan, pod, newest, "its state is unknown");
     case "created":
@@ -93,6 +88,11 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
       return "free";
     }
   }
+}
+
+/** Why a container is stopped whose image is another one now. */
+export function definitionChanged(name: string): string {
+  return `container ${name} definition changed`;
 }
 
 /** A stop takes the turn: what comes after it is decided when it has been seen to end. */

@@ -1,12 +1,17 @@
 import type { PodUid } from "../../proto/ids.ts";
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
+
+/** Who asks for a pod: a manifest of this node, or the API server. */
+export type DesiredSource = StaticPodSource | { readonly kind: "api" };
+
+export type SourceKind = DesiredSource["kind"];
 
 /** A pod that somebody wants on this node, or wanted until a moment ago. */
 export interface DesiredPod {
   readonly uid: PodUid;
   readonly pod: Pod;
-  readonly source: StaticPodSource;
+  readonly source: DesiredSource;
   /** When this node first took it; epoch milliseconds. */
   readonly acceptedAt: number;
   /** When the earlier pod of its name was gone, if it had to wait for one; epoch milliseconds. */
@@ -15,6 +20,8 @@ export interface DesiredPod {
   readonly revision: number;
   /** Present once the pod has to end; it never goes away again, and its grace only ever shrinks. */
   readonly termination?: Termination;
+  /** The last word on a pod that has ended, kept because the API server could not be told it yet. */
+  readonly lastStatus?: PodStatus;
 }
 
 /** A desired pod as a decision sees it. */
@@ -33,6 +40,11 @@ export interface Termination {
 /** When the node began with the pod, as `status.startTime` says; epoch milliseconds. Time that it was held is no part of its life. */
 export function startTimeOf({ acceptedAt, heldUntil }: DesiredPod): number {
   return heldUntil ?? acceptedAt;
+}
+
+/** When the grace is over; epoch milliseconds. */
+export function dueOf({ requestedAt, gracePeriodSeconds }: Termination): number {
+  return requestedAt + gracePeriodSeconds * 1000;
 }
 
 /** The pod's grace period in seconds; the API's default where it says none. */

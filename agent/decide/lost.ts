@@ -1,27 +1,59 @@
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, Pod, Time } from "../../proto/kubernetes/gen/types.ts";
+import { parseTime } from "../../proto/kubernetes/time.ts";
 import type { PodMemory } from "./memory.ts";
 import type { ExitedContainer, ObservedPod } from "./observed.ts";
 
 /**
  * Adds, for each container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
  * kubelet words it: code 137, `ContainerStatusUnknown`. So a container that was lost counts as ended, not as never begun: a pod
- * that must not restart does not run its work twice.
+ * that must not restart does not run its work twice. An exit that the API server was told of is that exit.
  */
 export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodMemory): ObservedPod {
   const shown = new Set(observed.containers.filter(({ state }) => state !== "created").map(({ name }) => name));
   const lost = pod.spec.containers
     .filter(({ name }) => !shown.has(name))
     .flatMap(({ name, image = "" }): readonly ExitedContainer[] => {
-      const attempt = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.attempts.get(name) ?? -1);
+      const told = pod.status?.containerStatuses?.find((each) => each.name === name);
+      const known = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.attempts.get(name) ?? -1);
+      const attempt = Math.max(known, toldAttempt(told));
+      if (told?.state?.terminated && told.restartCount === attempt) return [exitAsTold(told, image)];
       return attempt < 0 ? [] : [{ ...unseenExit, name, image, attempt }];
     });
   return lost.length === 0 ? observed : { ...observed, containers: [...observed.containers, ...lost] };
 }
 
+/** The last instance that the API server knows to have run. */
+function toldAttempt(told: ContainerStatus | undefined): number {
+  const hasRun = told?.state?.running ?? told?.state?.terminated ?? told?.lastState?.terminated;
+  return hasRun ? (told?.restartCount ?? 0) : -1;
+}
+
 /** True for an exit that was not observed but concluded: there is nothing of it to be removed. */
 export function isConcluded({ id }: { readonly id: ContainerId }): boolean {
   return id === unseenExit.id;
+}
+
+/** What the API server shows of a container that has ended; undefined for all others. */
+export function toldExit({ status }: Pod, name: string): ContainerStatus | undefined {
+  return status?.containerStatuses?.find((each) => each.name === name && each.state?.terminated);
+}
+
+function exitAsTold({ name, restartCount, state }: ContainerStatus, image: string): ExitedContainer {
+  const { exitCode = 137, reason = "", message = "", startedAt, finishedAt } = state?.terminated ?? {};
+  const times = { startedAt: epochOf(startedAt), finishedAt: epochOf(finishedAt) };
+  return { ...unseenExit, name, image, attempt: restartCount, exitCode, reason, message, ...times };
+}
+
+/** 0 where nobody knows. */
+function epochOf(time: Time | undefined | null): number {
+  if (time === undefined || time === null) return 0;
+  try {
+    return parseTime(time);
+  } catch {
+    // Whatever it is, it tells no time.
+    return 0;
+  }
 }
 
 const unseenExit = {

@@ -2,9 +2,16 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { formatNanoTime } from "../../proto/kubernetes/time.ts";
-import { type DesiredNow, type DesiredPod, fullNameOf, gracePeriodOf } from "./desired.ts";
+import {
+  type DesiredNow,
+  type DesiredPod,
+  type DesiredSource,
+  fullNameOf,
+  gracePeriodOf,
+  type SourceKind,
+} from "./desired.ts";
 
-/** A pod as a source asks for it; in one word of a source no uid is there twice. */
+/** A pod as a manifest asks for it; in one word of a source no uid is there twice. */
 export interface OfferedPod {
   readonly pod: Pod;
   readonly source: StaticPodSource;
@@ -19,7 +26,7 @@ export interface Merge {
 }
 
 /**
- * Compares all that one kind of source asks for with what is wanted from it so far. A pod that is no longer asked for gets
+ * Compares all that one kind of manifests asks for with what is wanted from it so far. A pod that is no longer asked for gets
  * its grace period; one that is ending is not touched, even when it is asked for again: it begins anew when it is gone.
  */
 export function mergeSource(
@@ -56,7 +63,7 @@ export function mergeSource(
 /** What a source asks for under the uid of a pod that another source has. */
 export interface ForeignClaim {
   readonly offer: OfferedPod;
-  readonly owner: StaticPodSource;
+  readonly owner: DesiredSource;
 }
 
 /**
@@ -71,15 +78,22 @@ export function foreignClaims(
     offered.flatMap((offer) => {
       const known = find(offer.pod.metadata.uid as PodUid);
       if (known === undefined || known.source.kind === kind) return [];
-      return known.termination === undefined && words.has(known.source.kind) ? [{ offer, owner: known.source }] : [];
+      const { source, termination } = known;
+      const isOwned = source.kind === "api" || words.has(source.kind);
+      return termination === undefined && isOwned ? [{ offer, owner: source }] : [];
     }),
   );
 }
 
-/** Pods of one namespace and name live one after the other, in the order in which they were accepted. */
+/**
+ * Static pods of one namespace and name live one after the other, in the order in which they were accepted. A pod of the API does
+ * not wait: who deletes one by force wants the next one at once.
+ */
 export function withPredecessor(desired: DesiredPod, namesakes: readonly DesiredPod[]): DesiredNow {
-  const index = namesakes.findIndex(({ uid }) => uid === desired.uid);
-  const predecessor = namesakes[index - 1];
+  if (desired.source.kind === "api") return desired;
+  const statics = namesakes.filter(({ source }) => source.kind !== "api");
+  const index = statics.findIndex(({ uid }) => uid === desired.uid);
+  const predecessor = statics[index - 1];
   return predecessor === undefined ? desired : { ...desired, waitsFor: predecessor.uid };
 }
 
@@ -94,10 +108,18 @@ export function endHold(gone: DesiredPod, namesakes: readonly DesiredPod[], now:
 }
 
 const seenAnnotation = "kubernetes.io/config.seen";
+const sourceAnnotation = "kubernetes.io/config.source";
 
-/** The pod with the time at which this node took it, which is no part of what a source says. Rule: the kubelet's annotation. */
-function seenAt(pod: Pod, acceptedAt: number): Pod {
-  const annotations = { ...pod.metadata.annotations, [seenAnnotation]: formatNanoTime(acceptedAt) };
+/**
+ * The pod with the time at which this node took it, and the source if that is not in it yet: neither is a part of what a source says.
+ * Rule: the kubelet's annotations.
+ */
+export function seenAt(pod: Pod, acceptedAt: number, source?: SourceKind): Pod {
+  const { [seenAnnotation]: _, ...others } = pod.metadata.annotations ?? {};
+  const annotations = {
+    ...(source === undefined ? others : { ...others, [sourceAnnotation]: source }),
+    [seenAnnotation]: formatNanoTime(acceptedAt),
+  };
   return { ...pod, metadata: { ...pod.metadata, annotations } };
 }
 
@@ -106,6 +128,6 @@ function isSame(a: Pod, b: Pod): boolean {
   return isEqual(a.spec, b.spec) && isEqual(a.metadata, b.metadata);
 }
 
-function isEqual(a: unknown, b: unknown): boolean {
+export function isEqual(a: unknown, b: unknown): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b);
 }

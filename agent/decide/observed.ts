@@ -72,7 +72,13 @@ export interface ContainerExit {
 export type ExitedContainer = Extract<ObservedContainer, { state: "exited" }>;
 
 export type ImagePresence =
-  | { readonly present: true; readonly ref: string; readonly user: ImageUser }
+  | {
+      readonly present: true;
+      readonly ref: string;
+      readonly user: ImageUser;
+      /** Where the runtime tells. */
+      readonly sizeBytes?: number;
+    }
   | { readonly present: false }
   /** The runtime could not say. */
   | { readonly present: "unknown"; readonly message: string };

@@ -1,4 +1,5 @@
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { isTerminal } from "./api-pod.ts";
 import { isOutdated } from "./container-hash.ts";
 import { type DesiredNow, type DesiredPod, startTimeOf } from "./desired.ts";
 import type { Outcome } from "./memory.ts";
@@ -9,7 +10,9 @@ import { unsupportedFeatures } from "./support.ts";
 
 /** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
 export function outcomeOf(desired: DesiredNow, observed: ObservedPod, now: number): Outcome | undefined {
-  const { pod } = desired;
+  const { pod, source } = desired;
+  const told = source.kind === "api" ? toldOutcome(pod, now) : undefined;
+  if (told !== undefined) return told;
   const features = unsupportedFeatures(pod);
   if (features.length > 0)
     return {
@@ -27,6 +30,18 @@ export function outcomeOf(desired: DesiredNow, observed: ObservedPod, now: numbe
       at: now,
     };
   return outcomeOfContainers(pod, observed, now);
+}
+
+/** The end that the API server knows of, whoever told it: a pod that has ended there never starts again. */
+function toldOutcome({ status }: Pod, now: number): Outcome | undefined {
+  if (status === undefined || !isTerminal(status)) return undefined;
+  const { reason, message } = status;
+  return {
+    phase: status.phase === "Succeeded" ? "Succeeded" : "Failed",
+    ...(reason ? { reason } : {}),
+    ...(message ? { message } : {}),
+    at: now,
+  };
 }
 
 /** When `activeDeadlineSeconds` ends the pod, counted from `status.startTime`; epoch milliseconds. */

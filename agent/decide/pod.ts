@@ -1,7 +1,7 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
-import { type DesiredNow, gracePeriodOf, type Termination } from "./desired.ts";
+import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
 import { withLostContainers } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
@@ -45,7 +45,7 @@ export function decidePod(
   const isFinal = ending !== undefined && !observed.containers.some(mayRun);
   const scene = { desired, observed: whole, memory: known, settings, now, isEnding: ending !== undefined, isFinal };
   const { status, conditions } = podStatus(scene);
-  const lastStatus = known.lastStatus ?? (isFinal ? status : undefined);
+  const lastStatus = known.lastStatus ?? desired.lastStatus ?? (isFinal ? status : undefined);
   return { stage, ...plan.result(), status: lastStatus ?? status, memory: { ...known, conditions, lastStatus } };
 }
 
@@ -85,10 +85,6 @@ function endingOf({ pod, termination }: DesiredNow, { outcome }: PodMemory): End
   if (termination === undefined) return byItself && { ...byItself, removesAll: false };
   const isLater = byItself !== undefined && dueOf(byItself) < dueOf(termination);
   return { ...(isLater ? byItself : termination), why: termination.why, removesAll: true };
-}
-
-function dueOf({ requestedAt, gracePeriodSeconds }: Termination): number {
-  return requestedAt + gracePeriodSeconds * 1000;
 }
 
 function stageOf(plan: PlanInProgress, ending: Ending, observed: ObservedPod, memory: PodMemory, now: number): Stage {

@@ -1,8 +1,9 @@
-import type { PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
 import { type DesiredNow, startTimeOf } from "./desired.ts";
+import { generationOf } from "./generation.ts";
 import type { PodMemory } from "./memory.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -20,7 +21,7 @@ export function podStatus(scene: StatusScene): {
     : pod.spec.containers
         .map((container) => containerStatus(scene, container))
         .toSorted((a, b) => (a.name < b.name ? -1 : 1));
-  const phase = podPhase(scene);
+  const phase = podPhase(scene, statuses);
   const { list, conditions } = podConditions(scene, phase, statuses);
   const { hostIPs } = settings;
   const podIPs = pod.spec.hostNetwork === true ? hostIPs : (observed.sandboxes[0]?.ips ?? []);
@@ -38,8 +39,14 @@ export function podStatus(scene: StatusScene): {
     startTime: formatTime(startTimeOf(desired)),
     ...(statuses.length === 0 ? {} : { containerStatuses: statuses }),
     qosClass: qosClassOf(pod),
+    ...generationOf(desired),
   };
   return { status, conditions };
+}
+
+/** True for what `unseenStatus` says: it is for the people at this node, and never told to an API server that may know more. */
+export function isUnseen(status: PodStatus): boolean {
+  return status.conditions === undefined;
 }
 
 /**
@@ -57,10 +64,13 @@ export function unseenStatus(desired: DesiredNow, why: string): PodStatus {
 
 /**
  * The phase, from the containers: Pending until each has run once, then Running. Succeeded and Failed are for a pod that has come to
- * its end by itself, and are said only when nothing of it runs any more; a static pod that is taken away stays what it was.
+ * its end by itself, and are said only when nothing of it runs any more. A pod of the API that is deleted has come to its end then,
+ * whether all of it succeeded or not; a static pod that is taken away stays what it was.
  */
-function podPhase({ desired, observed, memory, isFinal }: StatusScene): PodPhase {
+function podPhase({ desired, observed, memory, isFinal }: StatusScene, statuses: readonly ContainerStatus[]): PodPhase {
   if (isFinal && memory.outcome !== undefined) return memory.outcome.phase;
+  if (isFinal && desired.source.kind === "api")
+    return statuses.every(({ state }) => state?.terminated?.exitCode === 0) ? "Succeeded" : "Failed";
   const hasRun = (name: string) => observed.containers.some((each) => each.name === name && each.state !== "created");
   return desired.pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
 }

@@ -11,7 +11,6 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => bo
   ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
   ["runtimeClassName", ({ runtimeClassName }) => isAsked(runtimeClassName)],
   ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
-  ["readinessGates", ({ readinessGates }) => isAsked(readinessGates)],
   ["hostAliases", ({ hostAliases }) => isAsked(hostAliases)],
   ["setHostnameAsFQDN", ({ setHostnameAsFQDN }) => setHostnameAsFQDN === true],
   ["pod-level resources", ({ resources }) => resources !== undefined],

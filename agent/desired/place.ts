@@ -1,8 +1,15 @@
-import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
+import type { DesiredSource } from "../decide/desired.ts";
 
 /** Where a pod was read from, as a log may have it. */
-export function placeOf(source: StaticPodSource): string {
-  return source.kind === "file" ? source.path : withoutSecrets(source.url);
+export function placeOf(source: DesiredSource): string {
+  switch (source.kind) {
+    case "file":
+      return source.path;
+    case "http":
+      return withoutSecrets(source.url);
+    case "api":
+      return "the API server";
+  }
 }
 
 /** A URL as a log may have it: neither user, password nor query. */

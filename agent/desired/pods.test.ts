@@ -4,9 +4,10 @@ import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
+import type { SourceKind } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import type { Refusal } from "../decide/node-report.ts";
-import { createDesiredPods, type SourceKind } from "./pods.ts";
+import { createDesiredPods } from "./pods.ts";
 import { createPodRecords, type PodRecords } from "./records.ts";
 
 interface Options {

@@ -115,7 +115,9 @@ async function shapedAs(record: unknown): Promise<DesiredPod> {
   const desired = record as Unchecked<DesiredPod> | null;
   // Loaded with the first record: an agent without any has no need of it in its memory.
   const { checkPodShape } = await import("../../proto/kubernetes/pod-shape.ts");
-  const { errors = [] } = checkPodShape({ apiVersion: "v1", kind: "Pod", ...(desired?.pod as object) });
+  const shape = checkPodShape({ apiVersion: "v1", kind: "Pod", ...(desired?.pod as object) });
+  // An API server may be newer than this release, and has judged its pods itself.
+  const errors = isOfApi(desired) ? [] : (shape.errors ?? []);
   if (isFramed(desired) && errors.length === 0) return desired as DesiredPod;
   const [first] = errors;
   const why = first === undefined ? "a field of its frame is missing" : describeFieldError(first);
@@ -125,6 +127,11 @@ async function shapedAs(record: unknown): Promise<DesiredPod> {
 /** What it says, field by field, if it says that at all. */
 type Unchecked<T> = { readonly [Field in keyof T]?: unknown };
 
+function isOfApi(desired: Unchecked<DesiredPod> | null): boolean {
+  const { kind } = (desired?.source ?? {}) as { readonly kind?: unknown };
+  return kind === "api";
+}
+
 function isFramed(desired: Unchecked<DesiredPod> | null): boolean {
   const { uid, acceptedAt, heldUntil = 0, revision } = desired ?? {};
   const { metadata, spec } = (desired?.pod ?? {}) as Unchecked<Pod>;
@@ -132,7 +139,8 @@ function isFramed(desired: Unchecked<DesiredPod> | null): boolean {
   const whole = { requestedAt: 0, gracePeriodSeconds: 0, why: "" };
   const { requestedAt, gracePeriodSeconds, why } = (desired?.termination ?? whole) as Unchecked<Termination>;
   const isPlaced =
-    kind === "file" ? typeof path === "string" : kind === "http" && typeof url === "string" && URL.canParse(url);
+    isOfApi(desired) ||
+    (kind === "file" ? typeof path === "string" : kind === "http" && typeof url === "string" && URL.canParse(url));
   return (
     isPlaced &&
     isObject(metadata) &&

@@ -25,7 +25,8 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
     if (found instanceof CriError) return { present: "unknown", message: found.message };
     if (found === undefined) return { present: false };
     const uid = found.uid === undefined ? undefined : Number(found.uid.value);
-    return { present: true, ref: found.id, user: { uid, username: found.username } };
+    const size = found.size > 0n ? { sizeBytes: Number(found.size) } : {};
+    return { present: true, ref: found.id, user: { uid, username: found.username }, ...size };
   }
 
   /** An answer counts only while its question stands: whoever doubts in between wants a new one. */

@@ -1,7 +1,14 @@
 import { rm, rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { execa } from "execa";
-import { describeLeftovers, findContainers, findLeftovers, type Leftovers, rulesOfNetwork } from "./leftovers.ts";
+import {
+  describeLeftovers,
+  devicePlugins,
+  findContainers,
+  findLeftovers,
+  type Leftovers,
+  rulesOfNetwork,
+} from "./leftovers.ts";
 import { apart } from "./processes.ts";
 import { type BedRecord, bedPaths, forget } from "./record.ts";
 import { until } from "./until.ts";
@@ -26,8 +33,9 @@ export async function cleanUp(bed: BedRecord): Promise<Leftovers> {
     throw new Error(`cannot clean ${bed.stateDir}: ${describeLeftovers(left).join("; ")}`, { cause });
   }
   await dropEmptyPortmapChains();
-  const { home, cni, registryHosts, registryConfig, registryStore } = bedPaths(bed.stateDir);
-  const ours = [home, cni, registryHosts, registryConfig, registryStore];
+  const { home, cni, registryHosts, registryConfig, registryStore, ...more } = bedPaths(bed.stateDir);
+  const { controlPlane, kubeletConfig, kubeletRoot } = more;
+  const ours = [home, cni, registryHosts, registryConfig, registryStore, controlPlane, kubeletConfig, kubeletRoot];
   for (const path of ours) await rm(path, { recursive: true, force: true });
   await forget(bed);
   return first;
@@ -45,7 +53,12 @@ async function removeOnce(bed: BedRecord, left: Leftovers): Promise<void> {
     // The common parent goes with its last child; with a sibling inside the kernel refuses, which is right.
     await rmdir(dirname(path)).catch(() => undefined);
   }
-  for (const file of left.files) await rm(file, { force: true });
+  for (const file of left.files) {
+    await rm(file, { force: true });
+    if (dirname(file) !== devicePlugins) continue;
+    // Both folders go if they are empty, and what is in them otherwise is not ours.
+    for (const folder of [devicePlugins, dirname(devicePlugins)]) await rmdir(folder).catch(() => undefined);
+  }
 }
 
 function kill(pid: number): void {

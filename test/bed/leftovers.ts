@@ -18,6 +18,9 @@ export interface Leftovers {
 /** Where libcni keeps the results of its ADDs, whatever else is configured. */
 const cniResults = "/var/lib/cni/results";
 
+/** Where the upstream kubelet listens for device plugins, whatever else is configured. */
+export const devicePlugins = "/var/lib/kubelet/device-plugins";
+
 /**
  * Finds all of `bed`, and nothing of anybody else: by the paths of its state folder, the name of its network, and the
  * ids of its containers. `ids` are those known from an earlier look, since a container's folders may go before it does.
@@ -33,6 +36,7 @@ export async function findLeftovers(bed: BedRecord, ids: Iterable<string> = []):
     findShimSockets(bed, containers),
     findCniResults(bed, containers),
     findLogLinks(bed),
+    findDevicePluginSocket(bed),
   ]);
   return { processes, mounts, links, rules, cgroups, files: files.flat() };
 }
@@ -97,17 +101,24 @@ function shorten(thing: string): string {
 }
 
 async function findProcesses(bed: BedRecord): Promise<readonly number[]> {
-  const { config, agentConfig, registryConfig, root } = bedPaths(bed.stateDir);
+  const paths = bedPaths(bed.stateDir);
+  const ours = [
+    paths.config,
+    paths.agentConfig,
+    paths.registryConfig,
+    `--data-dir=${paths.etcdData}`,
+    `--cert-dir=${paths.controlPlaneCerts}`,
+    `--config=${paths.kubeletConfig}`,
+  ];
   const all = await listProcesses();
   const isShim = isShimOf(bed);
-  const isOurs = (one: RunningProcess) =>
-    isShim(one) || [config, agentConfig, registryConfig].some((path) => one.argv.includes(path));
+  const isOurs = (one: RunningProcess) => isShim(one) || ours.some((word) => one.argv.includes(word));
   const family = withDescendants(
     all,
     all.filter(isOurs).map(({ pid }) => pid),
   );
   // A container whose shim was killed is nobody's child, but its root is still a snapshot of ours.
-  const inside = await Promise.all(all.map(async ({ pid }) => ((await rootIsBelow(pid, root)) ? [pid] : [])));
+  const inside = await Promise.all(all.map(async ({ pid }) => ((await rootIsBelow(pid, paths.root)) ? [pid] : [])));
   return [...new Set([...family, ...inside.flat()])];
 }
 
@@ -188,6 +199,18 @@ async function findLogLinks(bed: BedRecord): Promise<readonly string[]> {
   const links = (await readdir(folder).catch(() => [])).map((name) => join(folder, name));
   const targets = await Promise.all(links.map((link) => readlink(link).catch(() => "")));
   return links.filter((_, at) => targets[at]?.startsWith(`${bed.stateDir}/`));
+}
+
+/**
+ * The upstream kubelet listens for device plugins at one place of the machine, whatever its root directory is, and leaves
+ * its socket there. It is a bed's own if the bed has had a kubelet and no other one runs.
+ */
+async function findDevicePluginSocket(bed: BedRecord): Promise<readonly string[]> {
+  const { kubeletConfig } = bedPaths(bed.stateDir);
+  if ((await existing([kubeletConfig])).length === 0) return [];
+  const kubelets = (await listProcesses()).filter(({ argv }) => basename(argv[0] ?? "") === "kubelet");
+  if (kubelets.some(({ argv }) => !argv.includes(`--config=${kubeletConfig}`))) return [];
+  return await existing([join(devicePlugins, "kubelet.sock")]);
 }
 
 async function existing(paths: readonly string[]): Promise<readonly string[]> {

@@ -8,11 +8,12 @@ import { execa } from "execa";
  * the machine's own mirror, checked by apt against Debian's keyring, and unpacked with `dpkg -x` into a cache folder. A
  * machine that runs Docker's containerd, or none, stays as it is, and no system service is started.
  */
-export type Suite = "bookworm" | "forky";
+export type Suite = "bookworm" | "trixie" | "forky";
 
 const wanted: Readonly<Record<Suite, readonly string[]>> = {
   bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
-  forky: ["containerd"],
+  trixie: ["kubectl"],
+  forky: ["containerd", "kubectl"],
 };
 
 /** The unpacked packages of one suite: `root` is laid out like `/`, `versions` maps package names to their versions. */
@@ -37,7 +38,7 @@ export async function unpackSuite(
   cache = cacheFolder(),
 ): Promise<UnpackedSuite> {
   const root = join(cache, "debian", suite);
-  const known = await readVersions(root);
+  const known = await readVersions(root, suite);
   if (known !== undefined) return { root, versions: known };
   say(`downloading ${wanted[suite].join(", ")} of Debian ${suite} into ${root}`);
   await mkdir(join(cache, "debian"), { recursive: true });
@@ -45,12 +46,13 @@ export async function unpackSuite(
   try {
     await download(suite, work);
     const versions = await unpack(work, join(work, "root"));
-    await rm(root, { recursive: true, force: true });
+    // What there may be goes out of the way in one step, since programs of it may be running; then with the work folder.
+    await rename(root, join(work, "outdated")).catch(() => undefined);
     await rename(join(work, "root"), root);
     return { root, versions };
   } catch (cause) {
     // Someone else may have unpacked the same while we did: then theirs is as good.
-    const theirs = await readVersions(root);
+    const theirs = await readVersions(root, suite);
     if (theirs !== undefined) return { root, versions: theirs };
     throw new Error(`Debian ${suite}: cannot get ${wanted[suite].join(", ")}: ${firstError(cause)}`, { cause });
   } finally {
@@ -58,9 +60,11 @@ export async function unpackSuite(
   }
 }
 
-async function readVersions(root: string): Promise<Readonly<Record<string, string>> | undefined> {
-  const text = await readFile(join(root, "versions.json"), "utf8").catch(() => undefined);
-  return text === undefined ? undefined : (JSON.parse(text) as Record<string, string>);
+/** What is unpacked, or undefined if that is nothing, or less than is wanted today. */
+async function readVersions(root: string, suite: Suite): Promise<Readonly<Record<string, string>> | undefined> {
+  const text = await readFile(join(root, "versions.json"), "utf8").catch(() => "{}");
+  const versions = JSON.parse(text) as Record<string, string>;
+  return wanted[suite].every((name) => name in versions) ? versions : undefined;
 }
 
 async function download(suite: Suite, work: string): Promise<void> {

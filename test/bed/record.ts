@@ -40,6 +40,12 @@ export function bedPaths(stateDir: string) {
     agentLog: join(stateDir, "berth.log"),
     podLogs: join(stateDir, "pod-logs"),
     manifests: join(stateDir, "manifests"),
+    controlPlane: join(stateDir, "control-plane"),
+    etcdData: join(stateDir, "control-plane", "etcd"),
+    controlPlaneCerts: join(stateDir, "control-plane", "certs"),
+    kubeletConfig: join(stateDir, "reference-kubelet.yaml"),
+    kubeletRoot: join(stateDir, "reference-kubelet"),
+    kubeletLog: join(stateDir, "reference-kubelet.log"),
   };
 }
 

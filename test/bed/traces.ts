@@ -46,7 +46,9 @@ async function everything(): Promise<readonly string[]> {
     list("/sys/fs/cgroup/k8s.io").then(containerIds),
   ]);
   const ifnames = (JSON.parse(links.stdout) as readonly { readonly ifname: string }[]).map(({ ifname }) => ifname);
-  const containers = processes.filter(({ argv }) => /containerd|catatonit|httpd|berth$/.test(argv[0] ?? ""));
+  const containers = processes.filter(({ argv }) =>
+    /containerd|catatonit|httpd|berth$|etcd$|kube-|kubelet$/.test(argv[0] ?? ""),
+  );
   return [
     ...mountinfo.split("\n").map((line) => `mount ${line.split(" ")[4]}`),
     ...ifnames.map((name) => `link ${name}`),

@@ -4,6 +4,8 @@ import type { DesiredPods } from "../../agent/desired/pods.ts";
 import type { PodReport } from "../../agent/report/pod-story.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Log } from "../../host/log.ts";
+import type { Kube } from "../../kube/client.ts";
+import { events, pods } from "../../kube/resource.ts";
 import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
@@ -12,18 +14,21 @@ import "../../proto/kubernetes/pod-shape.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, rest } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";
+import { FakeKube } from "../fakes/kube.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 
 export interface StageOptions {
   readonly startPlaces?: number;
   readonly maxContainerRestartPeriodMs?: number;
   readonly parallelPulls?: number;
+  /** The node belongs to a cluster: its pods come from an API server too. */
+  readonly isInCluster?: boolean;
   /** The agent dies right after its n-th outside call that changes something; the next one starts at once. */
   readonly dieAfterCall?: number;
 }
 
 const CHANGING_VERBS =
-  /^(runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFolder|rename|link|remove)$/;
+  /^(create|replace|patch|delete|runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFolder|rename|link|remove)$/;
 
 /**
  * A whole agent on a node of fakes, and the story of what it does. Time passes by `advance` alone, so that a play is the same
@@ -33,6 +38,7 @@ export class Stage {
   readonly clock = new FakeClock();
   readonly disk = new FakeDisk(this.clock.now);
   readonly runtime = new FakeRuntime({ clock: this.clock });
+  readonly kube = new FakeKube({ clock: this.clock });
   /** What was done, reported and logged, each line with the second it happened in. */
   readonly story: string[] = [];
   agent!: Agent;
@@ -97,6 +103,9 @@ export class Stage {
         },
       ],
       hasSilentSource: false,
+      ...(this.#options.isInCluster === true && {
+        cluster: { kube: alive<Kube>(this.kube), nodeName: "node", random: () => 0 },
+      }),
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       atRest: () => {},
       startPlaces: this.#options.startPlaces ?? 4,
@@ -126,6 +135,36 @@ export class Stage {
     }));
     void this.#desired?.offer("file", this.#offered);
     await rest();
+  }
+
+  /** A user makes a pod that is bound to this node. */
+  async apply(name: string, spec: Partial<PodSpec> = {}): Promise<void> {
+    const containers = [{ name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent" as const }];
+    const pod = { metadata: { name, namespace: "default" }, spec: { containers, nodeName: "node", ...spec } };
+    await this.kube.user.create(pods("default"), pod);
+    await rest();
+  }
+
+  /** A user deletes a pod; undefined is the grace that it asks for itself. */
+  async remove(name: string, gracePeriodSeconds?: number): Promise<void> {
+    const grace = gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds };
+    await this.kube.user.delete(pods("default"), name, grace);
+    await rest();
+  }
+
+  /** The pods that the API server has: `web Running, ready: a running`. */
+  async shown(): Promise<readonly string[]> {
+    const { items } = await this.kube.user.list(pods(), {});
+    return items.map((pod) => summarizeReport({ pod, status: pod.status ?? {}, stage: "syncing" }));
+  }
+
+  /** What `kubectl describe` shows of a pod's life, in order: `2x Warning BackOff: …`. */
+  async events(name: string): Promise<readonly string[]> {
+    const { items } = await this.kube.user.list(events("default"), {});
+    return items
+      .filter(({ involvedObject }) => involvedObject.name === name)
+      .toSorted((a, b) => ((a.metadata.name ?? "") < (b.metadata.name ?? "") ? -1 : 1))
+      .map(({ count, type, reason, message }) => `${count}x ${type} ${reason}: ${message}`);
   }
 
   async advance(time: string): Promise<void> {
@@ -249,7 +288,7 @@ export class Stage {
 const stateWords: Readonly<Record<ContainerState, string>> = { 0: "created", 1: "running", 2: "exited", 3: "unknown" };
 
 /** `web Running, ready: a running, b waiting CrashLoopBackOff (3 restarts)` */
-function summarizeReport({ pod, status, stage }: PodReport): string {
+function summarizeReport({ pod, status, stage }: Pick<PodReport, "pod" | "status" | "stage">): string {
   const containers = (status.containerStatuses ?? []).map(({ name, state, restartCount }) => {
     const detail =
       state?.waiting?.reason ?? (state?.terminated && `${state.terminated.reason} ${state.terminated.exitCode}`);

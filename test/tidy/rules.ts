@@ -14,13 +14,14 @@ const floors: Readonly<Record<string, readonly string[]>> = {
   proto: [],
   host: [],
   cri: ["proto", "host"],
+  kube: ["proto", "host"],
   "agent/decide": ["proto"],
   "agent/translate": ["proto"],
   "agent/config": ["proto"],
-  "agent/desired": ["proto", "host", "agent/decide"],
+  "agent/desired": ["proto", "host", "kube", "agent/decide"],
   "agent/observed": ["proto", "host", "cri", "agent/decide"],
   "agent/act": ["proto", "host", "cri", "agent/decide", "agent/translate"],
-  "agent/report": ["proto", "host", "agent/decide"],
+  "agent/report": ["proto", "host", "kube", "agent/decide"],
   "agent/serve": ["proto", "host", "agent/decide"],
   "agent/loop": ["proto", "host", "agent/decide"],
   agent: ["*"],
@@ -148,7 +149,7 @@ const architectureIsTrue: Rule = (tree) => {
   const present = new Set(
     [...tree.keys()].flatMap((path) => {
       const [top = "", second = "", third] = path.split("/");
-      if (!/^(proto|host|cri|agent|cli|test|docs|examples)$/.test(top)) return [];
+      if (!/^(proto|host|cri|kube|agent|cli|test|docs|examples)$/.test(top)) return [];
       return third === undefined ? [top] : [top, `${top}/${second}`];
     }),
   );

@@ -1,0 +1,130 @@
+import type { Clock } from "../host/clock.ts";
+import type { Log } from "../host/log.ts";
+import type { Kube } from "../kube/client.ts";
+import type { PodUid } from "../proto/ids.ts";
+import type { PodStatus } from "../proto/kubernetes/gen/types.ts";
+import type { DesiredPod } from "./decide/desired.ts";
+import type { Stage } from "./decide/stage.ts";
+import type { Beginning, Taken } from "./decide/taken.ts";
+import { followApiPods } from "./desired/api-pods.ts";
+import type { DesiredPods } from "./desired/pods.ts";
+import { createEventRecorder, type EventRecorder } from "./report/event.ts";
+import { createMirrorPods } from "./report/mirror.ts";
+import { createPodEvents } from "./report/pod-event.ts";
+import { createPodStatusReport } from "./report/pod-status.ts";
+
+export interface ClusterParts {
+  readonly kube: Kube;
+  readonly nodeName: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** From 0 up to 1, for jitter. */
+  readonly random: () => number;
+}
+
+/** What the rooms that face the cluster need of the others. */
+export interface ClusterNeeds {
+  readonly desired: DesiredPods;
+  /** How large the runtime says an image is; undefined where it cannot say. */
+  readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
+}
+
+/** The pods of this node in the cluster: what it asks for, and what it is told of them. Only `follow` takes time. */
+export interface Cluster {
+  /** Hears of pods, and tells of them, until the signal aborts; never rejects. */
+  follow(signal: AbortSignal): Promise<void>;
+  report(desired: DesiredPod, status: PodStatus, stage: Stage): void;
+  begins(beginning: Beginning): void;
+  took(taken: Taken): void;
+  finished(uid: PodUid): void;
+  /** Every source of pods has spoken. */
+  complete(): void;
+  /** The uid of this node's object; undefined when it has none. */
+  node(uid: string | undefined): void;
+  /** For what happens to the node itself. */
+  readonly recorder: EventRecorder;
+  /** Resolves when nothing is under way. */
+  settled(): Promise<void>;
+}
+
+/** Joins the rooms that face the cluster. */
+export function createCluster(parts: ClusterParts, { desired, imageSizeBytes }: ClusterNeeds): Cluster {
+  const recorder = createEventRecorder(parts);
+  const wantedNow = (uid: PodUid) => {
+    const pod = desired.get(uid);
+    return pod === "unknown" ? undefined : pod;
+  };
+  const events = createPodEvents({ recorder, imageSizeBytes, podOf: (uid) => wantedNow(uid)?.pod });
+  const statuses = createPodStatusReport({
+    ...parts,
+    // It never rejects: a record that cannot be written is told by whoever writes it.
+    keepLast: (uid, status) => void desired.keepLast(uid, status),
+  });
+  const mirrors = createMirrorPods({
+    ...parts,
+    desired: desired.all,
+    isComplete: desired.isComplete,
+    made: statuses.seen,
+  });
+  const newsOfStatics = createNewsOfStatics();
+  const listener = {
+    seen(pod: Parameters<typeof statuses.seen>[0]) {
+      statuses.seen(pod);
+      mirrors.seen(pod);
+    },
+    gone(pod: Parameters<typeof statuses.gone>[0]) {
+      statuses.gone(pod);
+      mirrors.gone(pod);
+    },
+    complete: mirrors.complete,
+    away() {
+      // Who has something to tell finds out by itself.
+    },
+    back() {
+      statuses.back();
+      mirrors.back();
+      recorder.back();
+    },
+  };
+
+  return {
+    async follow(signal) {
+      await followApiPods({ ...parts, hear: desired.hear, listener }, signal);
+      for (const room of [statuses, mirrors, recorder]) room.stop();
+    },
+    report(wanted, status, stage) {
+      events.report(wanted, status);
+      statuses.report(wanted, status, stage);
+      if (newsOfStatics.isNews(wanted)) mirrors.look();
+    },
+    begins: events.begins,
+    took: events.took,
+    finished(uid) {
+      events.finished(uid);
+      statuses.finished(uid);
+      newsOfStatics.forget(uid);
+      mirrors.look();
+    },
+    complete: mirrors.look,
+    node: mirrors.node,
+    recorder,
+    async settled() {
+      await Promise.all([statuses.settled(), mirrors.settled(), recorder.settled()]);
+    },
+  };
+}
+
+/** Whether a static pod has come, has become another one, or has to end since it was last reported: then its mirror is looked at. */
+function createNewsOfStatics() {
+  const known = new Map<PodUid, string>();
+  return {
+    isNews({ uid, source, revision, termination }: DesiredPod): boolean {
+      if (source.kind === "api") return false;
+      const state = `${revision} ${termination === undefined}`;
+      if (known.get(uid) === state) return false;
+      known.set(uid, state);
+      return true;
+    },
+    forget: (uid: PodUid) => known.delete(uid),
+  };
+}

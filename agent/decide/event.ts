@@ -1,0 +1,180 @@
+import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Action } from "./action.ts";
+import { definitionChanged } from "./containers.ts";
+import { formatGoDuration } from "./go-duration.ts";
+import { imageOf } from "./image.ts";
+import type { Beginning, Taken } from "./taken.ts";
+
+/** Something that has happened to a pod, in the words in which `kubectl describe` shows it. They are the kubelet's. */
+export interface PodEvent {
+  readonly type: EventType;
+  readonly reason: string;
+  readonly message: string;
+  /** The container that it is about; otherwise it is about the pod. */
+  readonly container?: string;
+}
+
+/** The pod as it is wanted, where somebody wants it; and the images that were pulled for it, and not used yet. */
+export interface EventScene {
+  readonly pod: Pod | undefined;
+  readonly pulled: ReadonlySet<string>;
+}
+
+/** What is told of an action when it begins. */
+export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pulled }: EventScene): readonly PodEvent[] {
+  switch (action.kind) {
+    case "pullImage": {
+      const container = containerOf(pod, action.image);
+      return [normal("Pulling", `Pulling image "${container?.image ?? action.image}"`, container?.name)];
+    }
+    case "createContainer": {
+      const container = pod?.spec.containers.find(({ name }) => name === action.name);
+      if (pulled.has(action.image) || container?.imagePullPolicy === "Always") return [];
+      const image = container?.image ?? action.image;
+      const message = `Container image "${image}" already present on machine and can be accessed by the pod`;
+      return [normal("Pulled", message, action.name)];
+    }
+    case "runSandbox":
+      return action.attempt === 0
+        ? []
+        : [normal("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")];
+    case "stopContainer": {
+      const { name, why } = action;
+      const message =
+        why === definitionChanged(name)
+          ? `Container ${name} definition changed, will be restarted`
+          : `Stopping container ${name}`;
+      return [normal("Killing", message, name)];
+    }
+    case "prepareVolumes":
+    case "startContainer":
+    case "removeContainer":
+    case "stopSandbox":
+    case "removeSandbox":
+    case "removePodFiles":
+      return [];
+  }
+}
+
+/** What is told of an action when it has ended. `imageSizeBytes` is that of the image that was pulled, where it is known. */
+export function eventsAtEnd(taken: Taken, { pod }: EventScene, imageSizeBytes?: number): readonly PodEvent[] {
+  const { action, result } = taken;
+  if (result === "given up") return [];
+  if (!result.ok) return result.isOutage ? [] : failureEvents(action, pod, result);
+  switch (action.kind) {
+    case "pullImage":
+      return [pulledEvent(taken, containerOf(pod, action.image), action.image, imageSizeBytes)];
+    case "createContainer":
+      return [normal("Created", "Container created", action.name)];
+    case "startContainer":
+      return [normal("Started", "Container started", action.name)];
+    case "prepareVolumes":
+    case "runSandbox":
+    case "stopContainer":
+    case "removeContainer":
+    case "stopSandbox":
+    case "removeSandbox":
+    case "removePodFiles":
+      return [];
+  }
+}
+
+function pulledEvent(
+  { startedAt, beganAt = startedAt, endedAt }: Taken,
+  container: Container | undefined,
+  image: string,
+  sizeBytes: number | undefined,
+): PodEvent {
+  const took = formatGoDuration(endedAt - beganAt);
+  const withWaiting = formatGoDuration(endedAt - startedAt);
+  const size = sizeBytes === undefined ? "" : ` Image size: ${sizeBytes} bytes.`;
+  const what = `Successfully pulled image "${container?.image ?? image}"`;
+  return normal("Pulled", `${what} in ${took} (${withWaiting} including waiting).${size}`, container?.name);
+}
+
+function failureEvents(
+  action: Action,
+  pod: Pod | undefined,
+  { reason, message }: { readonly reason: string; readonly message: string },
+): readonly PodEvent[] {
+  switch (action.kind) {
+    case "prepareVolumes":
+      return [warning("FailedMount", `Unable to attach or mount volumes: ${message}`)];
+    case "pullImage": {
+      const container = containerOf(pod, action.image);
+      return [
+        warning("Failed", `Failed to pull image "${container?.image ?? action.image}": ${message}`, container?.name),
+        warning("Failed", `Error: ${reason}`, container?.name),
+      ];
+    }
+    case "runSandbox":
+      return [warning("FailedCreatePodSandBox", message)];
+    case "createContainer":
+      return [warning("Failed", `Error: ${message}`, action.name)];
+    case "startContainer":
+      // The id of an instance would make each failure another one; users know the container by its name.
+      return [warning("Failed", `Error: ${message.replaceAll(action.id, action.name)}`, action.name)];
+    case "stopContainer":
+    case "stopSandbox":
+      return [warning("FailedKillPod", `error killing pod: ${message}`)];
+    case "removeContainer":
+    case "removeSandbox":
+    case "removePodFiles":
+      return [];
+  }
+}
+
+const REJECTED = "Pod was rejected: ";
+
+/** What is told because a status has become another one; `before` is the last one, or what the API server showed before. */
+export function eventsOfStatus(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
+  const containers = (after.containerStatuses ?? []).flatMap((status) => {
+    const known = before?.containerStatuses?.find(({ name }) => name === status.name);
+    return waitingEvents(pod, known, status);
+  });
+  return [...containers, ...endEvents(before, after)];
+}
+
+function endEvents(before: PodStatus | undefined, { phase, reason, message = "" }: PodStatus): readonly PodEvent[] {
+  if (phase !== "Failed" || before?.phase === "Failed" || reason === undefined) return [];
+  if (message.startsWith(REJECTED)) return [warning(reason, message.slice(REJECTED.length))];
+  return reason === "DeadlineExceeded" ? [normal(reason, message)] : [];
+}
+
+/** What a container waits for is told when it begins to wait for it. */
+function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: ContainerStatus): readonly PodEvent[] {
+  const { name, restartCount, state } = after;
+  const { reason, message = "" } = state?.waiting ?? {};
+  if (reason === before?.state?.waiting?.reason && restartCount === before?.restartCount) return [];
+  const image = pod.spec.containers.find((container) => container.name === name)?.image ?? "";
+  const { name: podName = "", namespace = "default", uid = "" } = pod.metadata;
+  const failed = warning("Failed", `Error: ${reason}`, name);
+  switch (reason) {
+    case "CrashLoopBackOff": {
+      const what = `Back-off restarting failed container ${name} in pod ${podName}_${namespace}(${uid})`;
+      return [warning("BackOff", what, name)];
+    }
+    case "ImagePullBackOff":
+      return [normal("BackOff", `Back-off pulling image "${image}"`, name), failed];
+    case "ErrImageNeverPull":
+      return [warning("ErrImageNeverPull", message, name), failed];
+    case "ImageInspectError":
+    case "InvalidImageName":
+      return [warning("InspectFailed", message, name), failed];
+    default:
+      return [];
+  }
+}
+
+/** Two containers of one image are one pull; it is told of the first. */
+function containerOf(pod: Pod | undefined, image: string): Container | undefined {
+  return pod?.spec.containers.find((container) => imageOf(container) === image);
+}
+
+function normal(reason: string, message: string, container?: string): PodEvent {
+  return { type: "Normal", reason, message, ...(container === undefined ? {} : { container }) };
+}
+
+function warning(reason: string, message: string, container?: string): PodEvent {
+  return { type: "Warning", reason, message, ...(container === undefined ? {} : { container }) };
+}

@@ -1,0 +1,132 @@
+import type { Quantity as QuantityText } from "../../proto/kubernetes/gen/types.ts";
+import {
+  addQuantities,
+  compareQuantities,
+  formatQuantity,
+  parseQuantity,
+  type Quantity,
+  QuantityError,
+  subtractQuantities,
+  toNumber,
+} from "../../proto/kubernetes/quantity.ts";
+import type { NodeSettings } from "./node-settings.ts";
+import type { ObservedMachine } from "./observed-node.ts";
+
+export type ResourceList = Readonly<Record<string, QuantityText>>;
+
+type ResourceSettings = Pick<
+  NodeSettings,
+  | "maxPods"
+  | "podsPerCore"
+  | "localStorageCapacityIsolation"
+  | "systemReserved"
+  | "kubeReserved"
+  | "reservedSystemCPUs"
+  | "evictionHard"
+>;
+
+const zero: Quantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
+const HUGE_PAGES = "hugepages-";
+
+/** What the machine has, in the API's words. */
+export function machineCapacity(machine: ObservedMachine, settings: ResourceSettings): ResourceList {
+  const { cpuCount, memoryBytes, hugePages, storageBytes } = machine;
+  const { maxPods, podsPerCore, localStorageCapacityIsolation } = settings;
+  const storage = localStorageCapacityIsolation && storageBytes !== undefined ? bytes(storageBytes) : undefined;
+  return {
+    cpu: String(cpuCount),
+    ...(storage === undefined ? {} : { "ephemeral-storage": storage }),
+    ...Object.fromEntries(
+      hugePages.map((pages) => [`${HUGE_PAGES}${bytes(pages.pageBytes)}`, bytes(pages.totalBytes)]),
+    ),
+    memory: bytes(memoryBytes),
+    pods: String(podsPerCore > 0 ? Math.min(maxPods, cpuCount * podsPerCore) : maxPods),
+  };
+}
+
+/**
+ * What pods may have of a capacity: less what is reserved, never below nothing. Memory is less by all huge pages too, since they are
+ * taken out of it. Resources that nobody reserves anything of, those of others included, are there in full.
+ */
+export function allocatableOf(capacity: ResourceList, settings: ResourceSettings): ResourceList {
+  const reserved = reservations(capacity, settings);
+  const left = Object.fromEntries(
+    Object.entries(capacity).map(([name, text]) => {
+      const reservation = reserved[name];
+      return [name, reservation === undefined ? text : remainder(text, reservation)];
+    }),
+  );
+  const huge = Object.keys(capacity).filter(isHugePages);
+  const memory = huge.reduce((rest, name) => remainder(rest, read(capacity[name])), left["memory"] ?? "0");
+  return left["memory"] === undefined ? left : { ...left, memory };
+}
+
+export function isHugePages(name: string): boolean {
+  return name.startsWith(HUGE_PAGES);
+}
+
+/** Resources of devices and of administrators, such as `example.com/dongle`. Rule: IsExtendedResourceName, but for the syntax. */
+export function isExtendedResource(name: string): boolean {
+  return name.includes("/") && !name.includes("kubernetes.io/") && !name.startsWith("requests.");
+}
+
+function reservations(capacity: ResourceList, settings: ResourceSettings): Readonly<Record<string, Quantity>> {
+  const { systemReserved, kubeReserved, reservedSystemCPUs, evictionHard } = settings;
+  const cpus = cpuListSize(reservedSystemCPUs);
+  const system = cpus > 0 ? { ...systemReserved, cpu: String(cpus) } : systemReserved;
+  const kube = cpus > 0 ? { ...kubeReserved, cpu: "0" } : kubeReserved;
+  const eviction: Readonly<Record<string, string | undefined>> = {
+    memory: evictionHard["memory.available"],
+    "ephemeral-storage": evictionHard["nodefs.available"],
+  };
+  return Object.fromEntries(
+    ["cpu", "memory", "ephemeral-storage"].map((name) => {
+      const parts = [read(system[name]), read(kube[name]), threshold(eviction[name], read(capacity[name]))];
+      return [name, parts.reduce(addQuantities, zero)];
+    }),
+  );
+}
+
+/**
+ * A threshold as an amount: `100Mi`, or so many percent of the capacity, with the kubelet's own rounding: its percentages are floats
+ * of 32 bits. 0% and 100% are no thresholds.
+ */
+function threshold(text: string | undefined, capacity: Quantity): Quantity {
+  if (text === undefined || text === "0%" || text === "100%") return zero;
+  if (!text.endsWith("%")) return read(text);
+  const percent = Number(text.replace(/%+$/, ""));
+  if (!(percent >= 0 && percent <= 100)) return zero;
+  const share = Math.fround(Math.fround(percent) / 100);
+  return { ...parseQuantity(Math.trunc(toNumber(capacity) * share)), format: "BinarySI" };
+}
+
+/** How many CPUs a list such as `0-3,8` names. */
+function cpuListSize(list: string): number {
+  const cpus = new Set<number>();
+  for (const part of list.split(",")) {
+    const [, first, last = first] = /^\s*(\d{1,6})(?:-(\d{1,6}))?\s*$/.exec(part) ?? [];
+    if (first === undefined) continue;
+    for (let cpu = Number(first); cpu <= Number(last); cpu += 1) cpus.add(cpu);
+  }
+  return cpus.size;
+}
+
+/** What cannot be read was checked before, or comes from another program: it counts as nothing, and never stops the node's report. */
+function read(text: QuantityText | undefined): Quantity {
+  if (text === undefined) return zero;
+  try {
+    return parseQuantity(text);
+  } catch (error) {
+    if (error instanceof QuantityError) return zero;
+    throw error;
+  }
+}
+
+function remainder(text: QuantityText, taken: Quantity): QuantityText {
+  const left = subtractQuantities(read(text), taken);
+  return compareQuantities(left, zero) < 0 ? "0" : formatQuantity(left);
+}
+
+function bytes(count: number): QuantityText {
+  return formatQuantity({ ...parseQuantity(Math.max(0, Math.trunc(count))), format: "BinarySI" });
+}

@@ -1,0 +1,121 @@
+import type {
+  ContainerImage,
+  NodeAddress,
+  NodeRuntimeHandler,
+  NodeStatus,
+  NodeSystemInfo,
+} from "../../proto/kubernetes/gen/types.ts";
+import { nodeConditions } from "./node-conditions.ts";
+import { allocatableOf, isExtendedResource, machineCapacity, type ResourceList } from "./node-resources.ts";
+import type { NodeSettings } from "./node-settings.ts";
+import type { NodeImage, ObservedNode, RuntimeAbilities } from "./observed-node.ts";
+
+/**
+ * What this version does of the features that a node may declare, in order. The scheduler sends pods that need one only where it is
+ * declared, so a feature enters this list with the change that carries it out, and not before.
+ */
+const declaredFeatures: readonly string[] = [];
+
+const MAX_NAMES_PER_IMAGE = 5;
+
+/**
+ * The status of the node's object: what this agent knows of it, over `before`, of which it keeps what is others' (their conditions and
+ * resources, attached volumes). Total: what is not known is left out.
+ */
+export function nodeStatus(
+  observed: ObservedNode,
+  before: NodeStatus,
+  settings: NodeSettings,
+  now: number,
+): NodeStatus {
+  const capacity: ResourceList = { ...before.capacity, ...machineCapacity(observed.machine, settings) };
+  const { declaredFeatures: _, ...kept } = before;
+  return {
+    ...kept,
+    addresses: nodeAddresses(observed.addresses, before.addresses ?? [], settings),
+    allocatable: { ...othersAllocatable(before.allocatable ?? {}, capacity), ...allocatableOf(capacity, settings) },
+    capacity,
+    conditions: nodeConditions(observed, capacity, before.conditions ?? [], settings, now),
+    ...(settings.kubeletPort === undefined
+      ? {}
+      : { daemonEndpoints: { kubeletEndpoint: { Port: settings.kubeletPort } } }),
+    ...(declaredFeatures.length === 0 ? {} : { declaredFeatures }),
+    ...runtimeFeatures(observed),
+    ...(observed.images === undefined ? {} : { images: nodeImages(observed.images, settings.nodeStatusMaxImages) }),
+    nodeInfo: nodeSystem(observed, before.nodeInfo, settings),
+  };
+}
+
+/** A resource of devices that is in no capacity any more cannot be had. */
+function othersAllocatable(before: ResourceList, capacity: ResourceList): ResourceList {
+  return Object.fromEntries(
+    Object.entries(before).filter(([name]) => Object.hasOwn(capacity, name) || !isExtendedResource(name)),
+  );
+}
+
+/** Where a cloud tells the addresses, ours stand in for them only as long as it has not, and only those that we were told. */
+function nodeAddresses(
+  addresses: readonly string[],
+  before: readonly NodeAddress[],
+  { nodeName, isCloudExternal, nodeIPs }: Pick<NodeSettings, "nodeName" | "isCloudExternal" | "nodeIPs">,
+): readonly NodeAddress[] {
+  const hostname: NodeAddress = { type: "Hostname", address: nodeName };
+  const own = [...addresses.map((address): NodeAddress => ({ type: "InternalIP", address })), hostname];
+  if (isCloudExternal) return before.length > 0 ? before : nodeIPs.length === 0 ? [hostname] : own;
+  // A node that has lost its address, as by a cable that is pulled, goes on under the last one.
+  return addresses.length === 0 && before.length > 0 ? before : own;
+}
+
+/** What the runtime can, as long as it has told; what it told before is kept while it is away. */
+function runtimeFeatures({ runtime }: ObservedNode): Pick<NodeStatus, "runtimeHandlers" | "features"> {
+  const { conditions, handlers, supplementalGroupsPolicy } = runtime;
+  if (conditions === undefined) return {};
+  return {
+    runtimeHandlers: handlers.toSorted((a, b) => (a.name < b.name ? -1 : 1)).map(runtimeHandler),
+    ...(supplementalGroupsPolicy === undefined ? {} : { features: { supplementalGroupsPolicy } }),
+  };
+}
+
+function runtimeHandler({ name, recursiveReadOnlyMounts, userNamespaces }: RuntimeAbilities): NodeRuntimeHandler {
+  return { ...(name === "" ? {} : { name }), features: { recursiveReadOnlyMounts, userNamespaces } };
+}
+
+/** The largest first, of each its names with digests before those with tags. */
+function nodeImages(images: readonly NodeImage[], max: number): readonly ContainerImage[] {
+  const sorted = images.toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.id > b.id ? -1 : 1));
+  return (max < 0 ? sorted : sorted.slice(0, max)).map(({ digests, tags, sizeBytes }) => ({
+    names: [...digests, ...tags].slice(0, MAX_NAMES_PER_IMAGE),
+    ...(sizeBytes > 0 ? { sizeBytes } : {}),
+  }));
+}
+
+function nodeSystem(
+  { machine, runtime }: ObservedNode,
+  before: NodeSystemInfo | undefined,
+  { kubeletVersion }: Pick<NodeSettings, "kubeletVersion">,
+): NodeSystemInfo {
+  const { architecture, bootID, kernelVersion, machineID, osImage, systemUUID, swapBytes } = machine;
+  const told = runtime.name === "" ? before?.containerRuntimeVersion : undefined;
+  return {
+    architecture,
+    bootID,
+    containerRuntimeVersion: told ?? `${runtime.name || "unknown"}://${plainVersion(runtime.version)}`,
+    kernelVersion,
+    kubeProxyVersion: "",
+    kubeletVersion,
+    machineID,
+    operatingSystem: "linux",
+    osImage,
+    ...(swapBytes > 0 ? { swap: { capacity: swapBytes } } : {}),
+    systemUUID,
+  };
+}
+
+const PARTS = "[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*";
+const SEMANTIC = new RegExp(`^\\s*v?(\\d+\\.\\d+\\.\\d+(?:-${PARTS})?(?:\\+${PARTS})?)\\s*$`);
+const GENERIC = /^\s*v?(\d+(?:\.\d+)+)/;
+
+/** What others can compare: a semantic version as it is, of any other its numbers, so `1.6.20~ds1` is `1.6.20`. */
+function plainVersion(version: string): string {
+  return (SEMANTIC.exec(version) ?? GENERIC.exec(version))?.[1] ?? "Unknown";
+}

@@ -1,0 +1,74 @@
+import type { Pod, PodCondition, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { isTerminal, mirroredUid } from "./api-pod.ts";
+import { isSameValue } from "./same-value.ts";
+import type { Stage } from "./stage.ts";
+import { mergeStatus } from "./status-merge.ts";
+
+/** A strategic merge patch of a pod's status. The uid that it is meant for goes with it as a precondition. */
+export interface StatusPatch {
+  readonly status: Readonly<Record<string, unknown>>;
+  readonly [key: string]: unknown;
+}
+
+/** Fields that are one value, replaced as a whole. */
+const FIELDS = [
+  "phase",
+  "reason",
+  "message",
+  "startTime",
+  "hostIP",
+  "podIP",
+  "qosClass",
+  "observedGeneration",
+  "containerStatuses",
+] as const;
+
+/** Lists that the API merges by key. They are ours alone, so they are replaced all the same. */
+const LISTS = ["hostIPs", "podIPs"] as const;
+
+/**
+ * What to send so that a pod of the API gets the status that we want it to have, as far as a status may become that (see
+ * `mergeStatus`); undefined when it has it. `api` is the pod as the API server last showed it: nothing has to be asked for.
+ */
+export function statusPatch(api: Pod, wanted: PodStatus, now: number): StatusPatch | undefined {
+  const before = api.status ?? {};
+  const after = mergeStatus(api, wanted, now);
+  const status: Record<string, unknown> = {};
+  for (const field of FIELDS) if (!isSameValue(before[field], after[field])) status[field] = after[field] ?? null;
+  for (const list of LISTS)
+    if (!isSameValue(before[list], after[list])) status[list] = [...(after[list] ?? []), { $patch: "replace" }];
+  Object.assign(status, conditionsPatch(before.conditions ?? [], after.conditions ?? []));
+  return Object.keys(status).length === 0 ? undefined : { status };
+}
+
+/** Conditions have many writers: only those that change are named, each by its type. */
+function conditionsPatch(
+  before: readonly PodCondition[],
+  after: readonly PodCondition[],
+): Readonly<Record<string, unknown>> {
+  const changed = after.flatMap((condition) => {
+    const known = before.find(({ type }) => type === condition.type);
+    if (known !== undefined && isSameValue(known, condition)) return [];
+    const gone = Object.entries(known ?? {}).filter(([key, value]) => !(key in condition || isSameValue(value, null)));
+    return [{ ...condition, ...Object.fromEntries(gone.map(([key]) => [key, null])) }];
+  });
+  const dropped = before
+    .filter(({ type }) => !after.some((each) => each.type === type))
+    .map(({ type }) => ({ $patch: "delete", type }));
+  if (changed.length + dropped.length === 0) return {};
+  return {
+    "$setElementOrder/conditions": after.map(({ type }) => ({ type })),
+    conditions: [...changed, ...dropped],
+  };
+}
+
+/**
+ * Whether the pod is to be removed from the API for good: it was deleted, nothing of it is left on the node, and its end has been
+ * told. A mirror pod is removed by whoever keeps mirror pods; a pod whose grace the API server has taken away altogether only waits
+ * for its finalizers.
+ */
+export function deletionDue(api: Pod, stage: Stage): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds } = api.metadata;
+  const isAsked = deletionTimestamp !== undefined && deletionGracePeriodSeconds !== 0;
+  return isAsked && mirroredUid(api) === undefined && stage === "finished" && isTerminal(api.status);
+}

@@ -1,0 +1,109 @@
+import type { Clock } from "../../host/clock.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { DesiredPod } from "../decide/desired.ts";
+import { type ApiNews, mergeApi } from "../decide/merge-api.ts";
+import type { PodIndex } from "./pod-index.ts";
+
+/** The part of what should run here that the API server asks for. */
+export interface ApiWord {
+  /** Merged before it returns; resolves when it is recorded, and whom it ends has heard of it. */
+  hear(news: ApiNews): Promise<void>;
+  /**
+   * Nothing is left of the pod on the node. As long as the API server has it, or may have it because it has not said yet, it stays
+   * known, or the next word would begin it anew; but nobody looks at it any more.
+   */
+  finished(pod: DesiredPod): Promise<void>;
+  /** True for a pod that is known only because the API server has it. */
+  isOver(uid: PodUid): boolean;
+  /** Records the last word on a pod that has ended. */
+  keepLast(uid: PodUid, status: PodStatus): Promise<void>;
+}
+
+export interface ApiWordSettings {
+  readonly pods: PodIndex;
+  readonly clock: Clock;
+  /** Neither rejects: a record that cannot be written keeps no pod from running. */
+  readonly save: (pod: DesiredPod) => Promise<void>;
+  readonly remove: (uid: PodUid) => Promise<void>;
+  readonly wake: (uid: PodUid) => void;
+  readonly interrupt: (uid: PodUid) => void;
+}
+
+/**
+ * Each word is merged at once: a hundred pods that come one by one do not wait for each other's records. Records of one pod are
+ * written and removed in the order of decisions.
+ */
+export function createApiWord({ pods, clock, save, remove, wake, interrupt }: ApiWordSettings): ApiWord {
+  const present = new Set<string | undefined>();
+  const over = new Set<PodUid>();
+  const writing = new Map<PodUid, Promise<void>>();
+  let hasSpoken = false;
+
+  function inTurn(uid: PodUid, work: () => Promise<void>): Promise<void> {
+    const done = (writing.get(uid) ?? Promise.resolve()).then(work).finally(() => {
+      if (writing.get(uid) === done) writing.delete(uid);
+    });
+    writing.set(uid, done);
+    return done;
+  }
+
+  async function drop(pod: DesiredPod): Promise<void> {
+    over.delete(pod.uid);
+    pods.drop(pod);
+    await inTurn(pod.uid, async () => {
+      if (pods.get(pod.uid) === undefined) await remove(pod.uid);
+    });
+  }
+
+  return {
+    async hear(news) {
+      hasSpoken ||= news.kind === "complete";
+      note(present, news);
+      const { added, changed, ended, refreshed, woken } = mergeApi(pods.get, pods.all, news, clock.now());
+      // What is only refreshed is with the API server at the next start too: it is not written down.
+      for (const pod of [...added, ...changed, ...ended, ...refreshed]) pods.put(pod);
+      // What is new begins while it is written down: the API server tells it to the next agent again.
+      for (const uid of [...added.map((pod) => pod.uid), ...woken]) if (!over.has(uid)) wake(uid);
+      const gone = [...over].filter((uid) => !present.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
+      const left = [...ended, ...changed].filter(({ uid }) => !over.has(uid));
+      await Promise.all([
+        ...gone.map(drop),
+        ...added.map((pod) => inTurn(pod.uid, () => save(pod))),
+        // What an end or a change goes by, such as when it was asked for, has to be known to the next agent too.
+        ...left.map((pod) =>
+          inTurn(pod.uid, () => save(pod)).then(() => {
+            if (pod.termination === undefined) wake(pod.uid);
+            else interrupt(pod.uid);
+          }),
+        ),
+      ]);
+    },
+    async finished(pod) {
+      if (!hasSpoken || present.has(pod.uid)) over.add(pod.uid);
+      else await drop(pod);
+    },
+    isOver: (uid) => over.has(uid),
+    async keepLast(uid, lastStatus) {
+      const pod = pods.get(uid);
+      if (pod === undefined || pod.lastStatus !== undefined) return;
+      const kept = { ...pod, lastStatus };
+      pods.put(kept);
+      await inTurn(uid, () => save(kept));
+    },
+  };
+}
+
+function note(present: Set<string | undefined>, news: ApiNews): void {
+  switch (news.kind) {
+    case "complete":
+      present.clear();
+      for (const { metadata } of news.pods) present.add(metadata.uid);
+      return;
+    case "changed":
+      present.add(news.pod.metadata.uid);
+      return;
+    case "gone":
+      present.delete(news.uid);
+  }
+}

@@ -1,0 +1,82 @@
+import { expect, test } from "bun:test";
+import type { Kube } from "../../kube/client.ts";
+import type { FollowListener } from "../../kube/follow.ts";
+import type { KubeObject } from "../../kube/resource.ts";
+import type { Node } from "../../proto/kubernetes/gen/types.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { createOwnNode } from "./own-node.ts";
+
+/** A node at a version. */
+function at(version: string, uid = "u1"): Node {
+  return { metadata: { name: "node-a", uid, resourceVersion: version }, spec: {} };
+}
+
+function createScene() {
+  const told: string[] = [];
+  let listener: FollowListener<KubeObject> | undefined;
+  const kube: Pick<Kube, "follow"> = {
+    async follow(_, { fieldSelector }, given) {
+      told.push(`follows ${fieldSelector}`);
+      listener = given as unknown as FollowListener<KubeObject>;
+    },
+  };
+  const own = createOwnNode({
+    kube,
+    nodeName: "node-a",
+    log: new FakeLog(),
+    changed: () => void told.push(print()),
+    back: () => void told.push("back"),
+  });
+  function print(): string {
+    const node = own.latest();
+    return node === undefined || node === "unknown"
+      ? String(node)
+      : `${node.metadata.uid} at ${node.metadata.resourceVersion}`;
+  }
+  void own.follow(new AbortController().signal);
+  if (listener === undefined) throw new Error("nobody follows");
+  return { own, told: () => told.splice(0), listener, latest: print };
+}
+
+test("a node is unknown until the API server was heard", () => {
+  const { listener, told, latest } = createScene();
+  expect([latest(), told()]).toEqual(["unknown", ["follows metadata.name=node-a"]]);
+  listener.replaced([], "5");
+  expect([latest(), told()]).toEqual(["undefined", ["undefined"]]);
+  listener.changed("added", at("6"));
+  listener.changed("modified", at("7"));
+  listener.back();
+  listener.changed("deleted", at("8"));
+  expect(told()).toEqual(["u1 at 6", "u1 at 7", "back", "undefined"]);
+});
+
+test("what is late does not take the place of what is later", () => {
+  const { own, listener, told, latest } = createScene();
+  listener.replaced([at("9")], "9");
+  own.heard(at("10"));
+  told();
+  listener.changed("modified", at("9"));
+  listener.changed("modified", at("10"));
+  expect([told(), latest()]).toEqual([[], "u1 at 10"]);
+  listener.replaced([], "8");
+  expect(latest()).toBe("u1 at 10");
+});
+
+test("the end of an earlier object of the name does not end the one that took its place", () => {
+  const { own, listener, told, latest } = createScene();
+  listener.replaced([at("9")], "9");
+  own.missed();
+  own.heard(at("21", "u2"));
+  told();
+  listener.changed("deleted", at("20"));
+  expect([told(), latest()]).toEqual([[], "u2 at 21"]);
+  listener.changed("deleted", at("22", "u2"));
+  expect(latest()).toBe("undefined");
+});
+
+test("of a server whose versions are no numbers, what is heard last counts", () => {
+  const { own, listener, latest } = createScene();
+  listener.replaced([at("b")], "b");
+  own.heard(at("a"));
+  expect(latest()).toBe("u1 at a");
+});

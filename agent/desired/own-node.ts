@@ -1,0 +1,72 @@
+import type { Log } from "../../host/log.ts";
+import type { Kube } from "../../kube/client.ts";
+import type { KubeError } from "../../kube/error.ts";
+import { nodes } from "../../kube/resource.ts";
+import type { Node } from "../../proto/kubernetes/gen/types.ts";
+
+export interface OwnNodeParts {
+  readonly kube: Pick<Kube, "follow">;
+  readonly nodeName: string;
+  readonly log: Log;
+  /** The object came, went or is another. */
+  readonly changed: () => void;
+  /** The API server answers again after an outage. */
+  readonly back: () => void;
+}
+
+/** The Node object of this machine, as the API server has it. */
+export interface OwnNode {
+  /** Undefined: there is none. `unknown`: the API server has not been heard yet. */
+  latest(): Node | undefined | "unknown";
+  /** The API server has answered with this, which may be ahead of what is followed. */
+  heard(node: Node): void;
+  /** The API server has answered that there is none. */
+  missed(): void;
+  /** Follows the object until the signal aborts; never rejects. */
+  follow(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * What is followed and what is answered come by two ways, and either may be late: of two objects the one with the larger resource
+ * version is the later, an object that came in the place of one that was deleted included.
+ */
+export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodeParts): OwnNode {
+  let node: Node | undefined | "unknown" = "unknown";
+  /** The latest version at which anything was heard. */
+  let version = "";
+
+  function settle(found: Node | undefined, at: string | undefined): void {
+    const isEcho = found !== undefined && node !== undefined && node !== "unknown" && at === version;
+    if (isEcho || isLater(version, at)) return;
+    version = at ?? version;
+    const isOther = node !== found;
+    node = found;
+    if (isOther) changed();
+  }
+
+  return {
+    latest: () => node,
+    heard: (found) => settle(found, found.metadata.resourceVersion),
+    missed() {
+      // What was seen last is gone, and the answer carries no version: nothing that is followed by now may bring it back.
+      node = undefined;
+      changed();
+    },
+    async follow(signal) {
+      const listener = {
+        replaced: ([found]: readonly Node[], resourceVersion: string) => settle(found, resourceVersion),
+        changed: (kind: "added" | "modified" | "deleted", found: Node) =>
+          settle(kind === "deleted" ? undefined : found, found.metadata.resourceVersion),
+        away: (error: KubeError) => log.debug({ err: error }, "the node's own object is not followed"),
+        back,
+      };
+      await kube.follow(nodes, { fieldSelector: `metadata.name=${nodeName}` }, listener, signal);
+    },
+  };
+}
+
+/** Versions are numbers that only grow. Of a server that has others, whatever is heard last counts. */
+function isLater(one: string, other: string | undefined): boolean {
+  const isNumber = /^\d+$/;
+  return other !== undefined && isNumber.test(one) && isNumber.test(other) && BigInt(one) > BigInt(other);
+}

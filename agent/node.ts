@@ -1,0 +1,121 @@
+import type { Runtime } from "../cri/runtime.ts";
+import type { Clock } from "../host/clock.ts";
+import type { Log } from "../host/log.ts";
+import type { Kube } from "../kube/client.ts";
+import type { Node } from "../proto/kubernetes/gen/types.ts";
+import type { Config } from "./config/config.ts";
+import { type NodeEvent, nodeReference } from "./decide/node.ts";
+import type { NodeSettings } from "./decide/node-settings.ts";
+import type { ObservedMachine } from "./decide/observed-node.ts";
+import { createOwnNode } from "./desired/own-node.ts";
+import { createNodeObserver } from "./observed/node.ts";
+import { createNodeLease, type LeaseState } from "./report/lease.ts";
+import { createNodeReport, type NodeReportState } from "./report/node-status.ts";
+
+export interface NodeParts {
+  readonly kube: Pick<Kube, "get" | "create" | "replace" | "patch" | "follow">;
+  readonly runtime: Pick<Runtime, "version" | "status" | "listImages">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  readonly settings: NodeSettings;
+  readonly mayRegister: boolean;
+  readonly machine: ObservedMachine;
+  readonly addresses: () => readonly string[];
+  readonly record: (event: NodeEvent) => void;
+  /** The Node object came, went or is another: who waits for its labels may go on. */
+  readonly changed: () => void;
+}
+
+export interface NodeState {
+  readonly status: NodeReportState;
+  readonly lease: LeaseState;
+}
+
+/** This machine as a node of the cluster: its object, its status and its lease. */
+export interface OwnNodeRoom {
+  /** Keeps all of it until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+  /** The object as the API server has it; undefined: it has none; `unknown`: it has not been heard. */
+  node(): Node | undefined | "unknown";
+  state(): NodeState;
+  /** The connection to the runtime came or went. */
+  doubtRuntime(): void;
+  /** An image came or went. */
+  doubtImages(): void;
+  /** The node's addresses may be others. */
+  doubtAddresses(): void;
+}
+
+/** What the configuration says of the node. `kubeletPort` is undefined where nobody listens. */
+export function nodeSettingsOf(
+  { nodeName, nodeIPs, node }: Pick<Config, "nodeName" | "nodeIPs" | "node">,
+  kubeletVersion: string,
+  kubeletPort: number | undefined,
+): NodeSettings {
+  return { ...node, nodeName, nodeIPs, kubeletVersion, kubeletPort };
+}
+
+/** A runtime that hangs must not keep the node from being registered. */
+const FIRST_ANSWER_WITHIN_MS = 1_000;
+
+/** Joins what is seen of the node, what the API server has of it, and what is reported. */
+export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
+  const { log, settings, record } = parts;
+  const deadlineMs = Math.min(settings.nodeStatusUpdateFrequencyMs, settings.nodeLeaseDurationSeconds * 1000);
+
+  const observer = createNodeObserver({ ...parts, askEveryMs: settings.nodeStatusUpdateFrequencyMs, changed: wake });
+  const own = createOwnNode({ ...parts, nodeName: settings.nodeName, changed, back: hurry });
+  const lease = createNodeLease({ ...parts, nodeUid, deadlineMs });
+  const report = createNodeReport({
+    ...parts,
+    observed: observer.now,
+    known: own,
+    // Images may also come and go without us: a report is the time to look.
+    reported: observer.doubtImages,
+    deadlineMs,
+  });
+  let leasedFor: string | undefined;
+
+  function wake(): void {
+    report.wake();
+  }
+
+  function changed(): void {
+    report.wake();
+    if (nodeUid() !== leasedFor) lease.hurry();
+    leasedFor = nodeUid();
+    parts.changed();
+  }
+
+  function hurry(): void {
+    report.hurry();
+    lease.hurry();
+  }
+
+  function nodeUid(): string | undefined {
+    const node = own.latest();
+    return node === "unknown" ? undefined : node?.metadata.uid;
+  }
+
+  return {
+    async run(signal) {
+      record({
+        object: nodeReference(settings),
+        type: "Normal",
+        reason: "Starting",
+        message: "Starting kubelet.",
+      });
+      // A node whose runtime is there is ready from the first word on.
+      await observer.askRuntime(FIRST_ANSWER_WITHIN_MS);
+      await Promise.all([observer.follow(signal), own.follow(signal), report.run(signal), lease.run(signal)]);
+      log.debug({}, "the node is reported no more");
+    },
+    node: own.latest,
+    state: () => ({ status: report.state(), lease: lease.state() }),
+    doubtRuntime: observer.doubtRuntime,
+    doubtImages: observer.doubtImages,
+    doubtAddresses: wake,
+  };
+}

@@ -1,0 +1,124 @@
+import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { observedMachine } from "../../test/fakes/observed-node.ts";
+import { FakeRuntime } from "../../test/fakes/runtime.ts";
+import { createNodeObserver } from "./node.ts";
+
+function createScene() {
+  const clock = new FakeClock();
+  const runtime = new FakeRuntime({ clock });
+  const stop = new AbortController();
+  const told: string[] = [];
+  const observer = createNodeObserver({
+    runtime,
+    machine: observedMachine,
+    addresses: () => ["192.0.2.1"],
+    clock,
+    log: new FakeLog(),
+    askEveryMs: 10_000,
+    changed() {
+      const { runtime: seen, images } = observer.now();
+      const conditions = seen.conditions?.filter(({ status }) => status).map(({ type }) => type) ?? ["unknown"];
+      const names = images?.flatMap(({ tags }) => tags) ?? ["unknown"];
+      told.push(`${clock.elapsedMs} ms ${seen.isReady ? "ready" : "not ready"}: ${conditions}; images ${names}`);
+    },
+  });
+  const asked = () => {
+    const calls = runtime.calls.splice(0).map((call) => call.trim());
+    return Object.fromEntries(
+      Map.groupBy(calls, (call) => call)
+        .entries()
+        .map(([call, all]) => [call, all.length]),
+    );
+  };
+  const silent = () => new CriError("UNAVAILABLE", "status", "the runtime is down");
+  return { clock, runtime, stop, told, observer, asked, silent };
+}
+
+test("a runtime that is well is asked every ten seconds, and nothing is told when it says the same", async () => {
+  const { clock, runtime, stop, told, observer, asked } = createScene();
+  runtime.addImage("a:1");
+  const ended = observer.follow(stop.signal);
+  await clock.advance(65_000);
+  expect(told).toEqual(["0 ms not ready: unknown; images a:1", "0 ms ready: RuntimeReady,NetworkReady; images a:1"]);
+  expect(asked()).toEqual({ status: 7, version: 1, listImages: 1 });
+  expect(observer.now().runtime).toMatchObject({ name: "fake", version: "1.0.0", readyAt: FakeClock.start + 60_000 });
+  stop.abort();
+  await ended;
+  expect(clock.timers).toBe(0);
+});
+
+test("a runtime that is not ready is asked often, then less and less", async () => {
+  const { clock, runtime, stop, told, observer, asked } = createScene();
+  runtime.conditions = { RuntimeReady: true, NetworkReady: false };
+  const ended = observer.follow(stop.signal);
+  await clock.advance(1_600);
+  // After 0.1, 0.3, 0.7 and 1.5 s.
+  expect(asked()).toMatchObject({ status: 5 });
+  await clock.advance(60_000);
+  expect(asked()["status"]).toBeWithin(12, 15);
+  runtime.conditions = { RuntimeReady: true, NetworkReady: true };
+  await clock.advance(5_000);
+  expect(told.map((line) => line.replace(/^\d+ ms /, "").replace(/; .*/, ""))).toEqual([
+    "not ready: unknown",
+    "ready: RuntimeReady",
+    "ready: RuntimeReady,NetworkReady",
+  ]);
+  stop.abort();
+  await ended;
+});
+
+test("what a runtime said stands while it is silent, but that it is ready; after that it is asked for its name anew", async () => {
+  const { clock, runtime, stop, told, observer, asked, silent } = createScene();
+  const ended = observer.follow(stop.signal);
+  await rest();
+  asked();
+  runtime.failures = { status: [silent(), silent()] };
+  observer.doubtRuntime();
+  await rest();
+  expect(observer.now().runtime).toMatchObject({
+    isReady: false,
+    name: "fake",
+    readyAt: FakeClock.start,
+    conditions: [{ type: "RuntimeReady", status: true }, { type: "NetworkReady" }],
+  });
+  await clock.advance(400);
+  expect(asked()).toEqual({ status: 3, version: 2 });
+  expect(told.map((line) => line.replace(/:.*/, "")).slice(-2)).toEqual(["0 ms not ready", "300 ms ready"]);
+  stop.abort();
+  await ended;
+});
+
+test("images are listed when there is a reason to, and twice a minute at most", async () => {
+  const { clock, runtime, stop, told, observer, asked } = createScene();
+  const ended = observer.follow(stop.signal);
+  await rest();
+  told.length = 0;
+  runtime.addImage("a:1");
+  for (let count = 0; count < 100; count += 1) observer.doubtImages();
+  await clock.advance(29_000);
+  expect(told).toEqual([]);
+  await clock.advance(1_000);
+  expect(told).toEqual(["30000 ms ready: RuntimeReady,NetworkReady; images a:1"]);
+  await clock.advance(300_000);
+  expect(asked()["listImages"]).toBe(2);
+  runtime.failures = { listImages: [new CriError("UNAVAILABLE", "listImages", "away")] };
+  runtime.addImage("b:1");
+  observer.doubtImages();
+  await clock.advance(30_000);
+  expect(told.at(-1)).toEndWith("images a:1,b:1");
+  stop.abort();
+  await ended;
+  expect(clock.timers).toBe(0);
+});
+
+test("asking once answers also where the runtime does not", async () => {
+  const { runtime, observer, told, silent } = createScene();
+  runtime.failures = { status: [silent()] };
+  await observer.askRuntime();
+  expect([observer.now().runtime.isReady, observer.now().runtime.conditions, told]).toEqual([false, undefined, []]);
+  await observer.askRuntime();
+  expect(observer.now().runtime.isReady).toBe(true);
+});

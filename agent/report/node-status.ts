@@ -1,0 +1,163 @@
+import { createBell } from "../../host/bell.ts";
+import type { Clock, Instant } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { Kube } from "../../kube/client.ts";
+import { nodes } from "../../kube/resource.ts";
+import type { Node } from "../../proto/kubernetes/gen/types.ts";
+import {
+  createdNode,
+  decideNode,
+  emptyNodeMemory,
+  initialNode,
+  type NodeDecision,
+  type NodeEvent,
+  type NodeMemory,
+} from "../decide/node.ts";
+import type { NodeSettings } from "../decide/node-settings.ts";
+import type { ObservedNode } from "../decide/observed-node.ts";
+import { registerNode } from "./registration.ts";
+import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
+
+/** What is known of the Node object; `agent/desired/own-node.ts` follows it. */
+export interface KnownNode {
+  latest(): Node | undefined | "unknown";
+  heard(node: Node): void;
+  missed(): void;
+}
+
+export interface NodeReportParts {
+  readonly kube: Pick<Kube, "create" | "get" | "patch">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  readonly settings: NodeSettings;
+  /** `registerNode`: without it, somebody else creates the Node. */
+  readonly mayRegister: boolean;
+  readonly observed: () => ObservedNode;
+  readonly known: KnownNode;
+  readonly record: (event: NodeEvent) => void;
+  /** The API server has taken a report. */
+  readonly reported: () => void;
+  readonly deadlineMs: number;
+}
+
+export interface NodeReportState {
+  readonly reportedAt: Instant | undefined;
+  /** Why the last attempt failed; undefined where it did not. */
+  readonly error: unknown;
+}
+
+export interface NodeReport {
+  /** Registers the node, and keeps its status, until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+  /** The node, or its object, may be other than it was. Cheap: many at once are one look. */
+  wake(): void;
+  /** What failed is tried again at once: the API server is back. */
+  hurry(): void;
+  state(): NodeReportState;
+}
+
+/**
+ * Keeps the Node object true. One look after the other: what is there, what should be there, and at most one request for the
+ * difference; then nothing until something changes or the next report is due.
+ *
+ *              ┌──────────────────── the object is gone ────────────────────┐
+ *              ▼                                                            │
+ *     no object ───► registered ───► look ───► report ───► taken ───► wait for news, or the time
+ *                                     ▲          │                          │
+ *                                     └── failed: wait, longer each time ◄──┘
+ */
+export function createNodeReport(parts: NodeReportParts): NodeReport {
+  const { kube, clock, log, random, settings, known, record, reported, deadlineMs } = parts;
+  const news = createBell(clock);
+  const retry = createBell(clock);
+  let memory: NodeMemory = emptyNodeMemory;
+  let state: NodeReportState = { reportedAt: undefined, error: undefined };
+  let failures = 0;
+
+  function succeed(decided: Pick<NodeDecision, "memory" | "events">): void {
+    memory = decided.memory;
+    for (const event of decided.events) record(event);
+  }
+
+  function taken(node: Node): void {
+    known.heard(node);
+    failures = 0;
+    state = { reportedAt: clock.now(), error: undefined };
+    reported();
+  }
+
+  async function register(signal: AbortSignal): Promise<void> {
+    const wanted = () => initialNode(parts.observed(), settings, clock.now());
+    const registration = { kube, clock, log, nodeName: settings.nodeName, wanted, deadlineMs };
+    const { node, isCreated } = await registerNode(registration, signal);
+    if (!isCreated) return known.heard(node);
+    succeed(createdNode(node, settings, clock.now(), random()));
+    taken(node);
+  }
+
+  /** Sends one report; false where it was not taken. */
+  async function report(node: Node, decided: NodeDecision, signal: AbortSignal): Promise<boolean> {
+    if (decided.patch === undefined) return true;
+    const { uid } = node.metadata;
+    const patch = {
+      type: "strategic",
+      subresource: "status",
+      body: decided.patch,
+      ...(uid === undefined ? {} : { uid }),
+    } as const;
+    try {
+      taken(await kube.patch(nodes, settings.nodeName, patch, { lane: "heartbeat", deadlineMs, signal }));
+      return true;
+    } catch (error) {
+      if (!signal.aborted) await fail(error, signal);
+      return false;
+    }
+  }
+
+  async function fail(error: unknown, signal: AbortSignal): Promise<void> {
+    failures += 1;
+    const isNews = state.error === undefined;
+    if (isNews) log[isOutage(error) ? "debug" : "warn"]({ err: error }, "the node's status cannot be reported");
+    state = { ...state, error };
+    if (hasCode(error, "NOT_FOUND")) known.missed();
+    if (hasCode(error, "CONFLICT")) await readAnew(parts, signal);
+    await retry.wait(clock.now() + retryAfterMs(failures, error), signal);
+  }
+
+  async function look(signal: AbortSignal): Promise<void> {
+    const node = known.latest();
+    // To create it is the quickest way to learn whether it is there.
+    if (node === undefined || node === "unknown")
+      return parts.mayRegister ? await register(signal) : await news.wait(Number.POSITIVE_INFINITY, signal);
+    const decided = decideNode(node, parts.observed(), memory, settings, clock.now(), random());
+    if (!(await report(node, decided, signal))) return;
+    succeed(decided);
+    await news.wait(decided.lookAgainAt, signal);
+  }
+
+  return {
+    async run(signal) {
+      while (!signal.aborted) {
+        await look(signal).catch((error: unknown) => {
+          // Only registration rejects, and only when the signal aborts.
+          if (!signal.aborted) throw error;
+        });
+      }
+    },
+    wake: () => news.ring(),
+    hurry: () => retry.ring(),
+    state: () => state,
+  };
+}
+
+/** Another object has taken the place of the one that is known. */
+async function readAnew({ kube, known, settings, deadlineMs }: NodeReportParts, signal: AbortSignal): Promise<void> {
+  try {
+    known.heard(await kube.get(nodes, settings.nodeName, { lane: "heartbeat", deadlineMs, signal }));
+  } catch (error) {
+    if (hasCode(error, "NOT_FOUND")) known.missed();
+    // Anything else: the next attempt finds the conflict again, and reads again.
+  }
+}

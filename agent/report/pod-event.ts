@@ -1,0 +1,92 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
+import { type EventScene, eventsAtBegin, eventsAtEnd, eventsOfStatus, type PodEvent } from "../decide/event.ts";
+import { isUnseen } from "../decide/status.ts";
+import type { Beginning, Taken } from "../decide/taken.ts";
+import type { EventRecorder } from "./event.ts";
+
+/** Turns what the loop does and says of pods into events. None of it throws, and nothing waits for it. */
+export interface PodEvents {
+  begins(beginning: Beginning): void;
+  took(taken: Taken): void;
+  report(desired: DesiredPod, status: PodStatus): void;
+  finished(uid: PodUid): void;
+}
+
+export interface PodEventsSettings {
+  readonly recorder: Pick<EventRecorder, "record">;
+  /** The pod as it is wanted; undefined where nobody wants it. */
+  readonly podOf: (uid: PodUid) => Pod | undefined;
+  /** How large the runtime says an image is; undefined where it cannot say. */
+  readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
+}
+
+interface Memory {
+  readonly pulled: Set<string>;
+  status: PodStatus | undefined;
+}
+
+export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSettings): PodEvents {
+  const memories = new Map<PodUid, Memory>();
+
+  function memoryOf(uid: PodUid): Memory {
+    const known = memories.get(uid);
+    if (known !== undefined) return known;
+    const memory: Memory = { pulled: new Set(), status: undefined };
+    memories.set(uid, memory);
+    return memory;
+  }
+
+  const sceneOf = (uid: PodUid): EventScene => ({ pod: podOf(uid), pulled: memoryOf(uid).pulled });
+
+  function tell({ uid, pod }: Pick<Beginning, "uid" | "pod">, told: readonly PodEvent[], at?: number): void {
+    const version = podOf(uid)?.metadata.resourceVersion;
+    for (const event of told) recorder.record(referenceOf(uid, pod, version, event.container), event, at);
+  }
+
+  return {
+    begins(beginning) {
+      const { uid, action } = beginning;
+      tell(beginning, eventsAtBegin(beginning, sceneOf(uid)));
+      // The next instance of that image finds it there.
+      if (action.kind === "createContainer") memoryOf(uid).pulled.delete(action.image);
+    },
+    took(taken) {
+      const { uid, action, result } = taken;
+      const scene = sceneOf(uid);
+      if (action.kind !== "pullImage" || result === "given up" || !result.ok)
+        return tell(taken, eventsAtEnd(taken, scene));
+      memoryOf(uid).pulled.add(action.image);
+      const tellSize = (size: number | undefined) => tell(taken, eventsAtEnd(taken, scene, size), taken.endedAt);
+      // A size that is not known is no reason to say nothing.
+      imageSizeBytes(action.image).then(tellSize, () => tellSize(undefined));
+    },
+    report({ uid, pod }, status) {
+      const memory = memoryOf(uid);
+      if (isUnseen(status) || memory.status === status) return;
+      const before = memory.status ?? pod.status;
+      memory.status = status;
+      tell({ uid, pod: fullNameOf(pod) }, eventsOfStatus(pod, before, status));
+    },
+    finished: (uid) => void memories.delete(uid),
+  };
+}
+
+function referenceOf(
+  uid: PodUid,
+  fullName: string,
+  resourceVersion: string | undefined,
+  container: string | undefined,
+): Event["involvedObject"] {
+  const [namespace = "", name = ""] = fullName.split("/");
+  return {
+    kind: "Pod",
+    apiVersion: "v1",
+    namespace,
+    name,
+    uid,
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...(container === undefined ? {} : { fieldPath: `spec.containers{${container}}` }),
+  };
+}

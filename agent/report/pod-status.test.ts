@@ -1,0 +1,351 @@
+import { expect, test } from "bun:test";
+import { KubeError } from "../../kube/error.ts";
+import { pods } from "../../kube/resource.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import type { Pod, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeKube } from "../../test/fakes/kube.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import type { DesiredPod } from "../decide/desired.ts";
+import type { Stage } from "../decide/stage.ts";
+import { createPodStatusReport } from "./pod-status.ts";
+
+const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
+const server = (retryAfterMs?: number) => new KubeError("SERVER", "it broke", { status: 500, retryAfterMs });
+
+/** A node `n` and its API server, which tells by its watch of every pod of the node. */
+async function createScene() {
+  const clock = new FakeClock();
+  const log = new FakeLog();
+  const kube = new FakeKube({ clock });
+  const kept: string[] = [];
+  const report = createPodStatusReport({
+    kube,
+    clock,
+    log,
+    random: () => 0,
+    keepLast: (uid, { phase }) => kept.push(`${uid} ${phase}`),
+  });
+  const end = new AbortController();
+  const all = new Map<string | undefined, Pod>();
+  void kube.follow(
+    pods(),
+    { fieldSelector: "spec.nodeName=n" },
+    {
+      replaced: (told) => {
+        for (const pod of told) all.set(pod.metadata.name, pod);
+        for (const pod of told) report.seen(pod);
+      },
+      changed(kind, pod) {
+        all.set(pod.metadata.name, pod);
+        if (kind === "deleted") report.gone(pod);
+        else report.seen(pod);
+      },
+      away: () => {},
+      back: report.back,
+    },
+    end.signal,
+  );
+  await rest();
+  kube.calls.length = 0;
+
+  const make = async (name: string, metadata: Partial<Pod["metadata"]> = {}): Promise<Pod> => {
+    const spec = { containers: [{ name: "a", image: "busybox:1" }], nodeName: "n" };
+    const pod = await kube.user.create(pods("shop"), { metadata: { name, namespace: "shop", ...metadata }, spec });
+    await rest();
+    return pod;
+  };
+  const desiredOf = (pod: Pod, source: DesiredPod["source"] = { kind: "api" }): DesiredPod => ({
+    uid: pod.metadata.uid as PodUid,
+    pod,
+    source,
+    acceptedAt: clock.now(),
+    revision: 0,
+  });
+  const say = async (pod: Pod, status: PodStatus, stage: Stage = "syncing") => {
+    report.report(desiredOf(pod), status, stage);
+    await rest();
+  };
+  const stored = (name: string) => kube.user.get(pods("shop"), name);
+  return {
+    clock,
+    log,
+    kube,
+    kept,
+    report,
+    make,
+    say,
+    desiredOf,
+    stored,
+    end: () => end.abort(),
+    phase: async (name: string) => (await stored(name)).status?.phase as string | undefined,
+    /** What this node has asked of the API server since the last time. */
+    told: () => kube.calls.splice(0).filter((call) => !call.startsWith("watch") && !call.startsWith("list")),
+  };
+}
+const statusOf = (phase: PodPhase, more: Partial<PodStatus> = {}): PodStatus => ({
+  phase,
+  conditions: [{ type: "PodScheduled", status: "True", lastTransitionTime: "2026-01-01T00:00:00Z" }],
+  ...more,
+});
+
+test("a status is told by one patch, and nothing is asked for", async () => {
+  const { make, say, phase, told } = await createScene();
+  const web = await make("web");
+  await say(web, statusOf("Running"));
+  expect([await phase("web"), ...told()]).toEqual(["Running", "patch pods/shop/web/status"]);
+  await say(web, statusOf("Running"));
+  expect(told()).toEqual([]);
+});
+
+test("a pod that cannot be looked at is not told of", async () => {
+  const { make, say, told } = await createScene();
+  await say(await make("web"), { phase: "Pending", message: "what of the pod runs is not known yet" });
+  expect(told()).toEqual([]);
+});
+
+test("of what is said while a patch is under way only the latest is sent, after it", async () => {
+  const { kube, make, say, phase, told } = await createScene();
+  const web = await make("web");
+  const answer = kube.hang("patch");
+  await say(web, statusOf("Pending", { message: "1" }));
+  await say(web, statusOf("Pending", { message: "2" }));
+  await say(web, statusOf("Running", { message: "3" }));
+  expect(told()).toHaveLength(1);
+  answer();
+  await rest();
+  expect([await phase("web"), ...told()]).toEqual(["Running", "patch pods/shop/web/status"]);
+});
+
+test("pods do not wait for each other", async () => {
+  const { kube, make, say, told } = await createScene();
+  const all = [await make("a"), await make("b"), await make("c")];
+  kube.hang("patch");
+  for (const pod of all) await say(pod, statusOf("Running"));
+  expect(told()).toHaveLength(3);
+});
+
+test("what was said before the API server shows the pod is told when it does", async () => {
+  const { report, desiredOf, make, kube, phase } = await createScene();
+  kube.silence();
+  const web = await make("web");
+  report.report(desiredOf(web), statusOf("Running"), "syncing");
+  await rest();
+  expect(await phase("web")).toBe("Pending");
+  report.seen(web);
+  await rest();
+  expect(await phase("web")).toBe("Running");
+});
+
+test("what somebody else writes over it is put right, and what they own stays", async () => {
+  const { kube, make, say, stored, told } = await createScene();
+  await say(await make("web"), statusOf("Running"));
+  told();
+  const status = { phase: "Pending", conditions: [{ type: "example.com/lb", status: "True" }] };
+  await kube.user.patch(pods("shop"), "web", { type: "strategic", subresource: "status", body: { status } });
+  await rest();
+  const after = await stored("web");
+  expect(after.status?.phase).toBe("Running");
+  expect(after.status?.conditions?.map(({ type }) => type as string)).toEqual(["example.com/lb", "PodScheduled"]);
+  expect(told()).toEqual(["patch pods/shop/web/status"]);
+});
+
+test("a word of the watch that is older than our last answer changes nothing", async () => {
+  const { report, make, say, told } = await createScene();
+  const web = await make("web");
+  await say(web, statusOf("Running"));
+  told();
+  report.seen(web);
+  await rest();
+  expect(told()).toEqual([]);
+});
+
+test("a deleted pod is removed when nothing of it is left and its end was told, once", async () => {
+  const { kube, make, say, told } = await createScene();
+  const web = await make("web");
+  await say(web, statusOf("Running"));
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  told();
+  await say(web, statusOf("Succeeded"), "terminating");
+  expect(told()).toEqual(["patch pods/shop/web/status"]);
+  await say(web, statusOf("Succeeded"), "finished");
+  expect(told()).toEqual(["delete pods/shop/web"]);
+  await rest();
+  expect([(await kube.user.list(pods(), {})).items.length, ...told()]).toEqual([0]);
+});
+
+test("a pod that finalizers hold is removed once; what is said of it afterwards, with nothing left to look at, is not told", async () => {
+  const { kube, make, say, phase, told } = await createScene();
+  const web = await make("web", { finalizers: ["example.com/hold"] });
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  await say(web, statusOf("Succeeded"), "finished");
+  expect(told()).toEqual(["patch pods/shop/web/status", "delete pods/shop/web"]);
+  await say(web, statusOf("Failed"), "finished");
+  expect([await phase("web"), ...told()]).toEqual(["Succeeded"]);
+});
+
+test("a pod is removed once, however long its watch takes to say so", async () => {
+  const { kube, clock, make, say, told } = await createScene();
+  const web = await make("web");
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  kube.silence();
+  await say(web, statusOf("Succeeded"), "finished");
+  await clock.advance(5000);
+  expect(told().filter((call) => call.startsWith("delete"))).toEqual(["delete pods/shop/web"]);
+});
+
+test("what is said of a pod of which nothing is left does not take the place of its last word", async () => {
+  const { kube, clock, make, say, phase } = await createScene();
+  const web = await make("web", { finalizers: ["example.com/hold"] });
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  kube.failures = { patch: [unreachable()] };
+  await say(web, statusOf("Succeeded"), "finished");
+  await say(web, statusOf("Failed"), "finished");
+  await clock.advance(1000);
+  expect(await phase("web")).toBe("Succeeded");
+});
+
+test("a word that comes at whatever moment is told", async () => {
+  for (let moment = 0; moment < 60; moment++) {
+    const { make, report, desiredOf, phase } = await createScene();
+    const web = await make("web");
+    report.report(desiredOf(web), statusOf("Pending", { message: "1" }), "syncing");
+    for (let turn = 0; turn < moment; turn++) await Promise.resolve();
+    report.report(desiredOf(web), statusOf("Running"), "syncing");
+    await rest();
+    expect(`${moment} ${await phase("web")}`).toBe(`${moment} Running`);
+  }
+});
+
+test("a pod that was never deleted is not removed, whatever has become of it", async () => {
+  const { make, say, told } = await createScene();
+  await say(await make("web"), statusOf("Failed"), "terminated");
+  expect(told()).toEqual(["patch pods/shop/web/status"]);
+});
+
+test("a pod of the same name that took its place is not told of", async () => {
+  const { kube, report, make, say, phase, told } = await createScene();
+  kube.silence();
+  const first = await make("web");
+  report.seen(first);
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
+  await make("web");
+  await say(first, statusOf("Running"));
+  expect(await phase("web")).toBe("Pending");
+  expect(told()).toEqual(["patch pods/shop/web/status", "get pods/shop/web"]);
+  await say(first, statusOf("Failed"));
+  expect(told()).toEqual([]);
+});
+
+test("a pod that is gone is not told of again", async () => {
+  const { kube, make, say, clock, told } = await createScene();
+  const web = await make("web");
+  kube.silence();
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
+  await say(web, statusOf("Running"));
+  await clock.advance(60_000);
+  expect(told()).toEqual(["patch pods/shop/web/status"]);
+});
+
+test("what fails is sent again, later each time, as it is then; a broken server is told of once", async () => {
+  const { kube, clock, log, make, say, phase, told } = await createScene();
+  const web = await make("web");
+  kube.failures = { patch: [server(), server(), server()] };
+  await say(web, statusOf("Pending", { message: "1" }));
+  await say(web, statusOf("Running"));
+  expect(told()).toHaveLength(1);
+  await clock.advance(100);
+  await clock.advance(200);
+  expect(told()).toHaveLength(2);
+  expect(await phase("web")).toBe("Pending");
+  await clock.advance(400);
+  expect([await phase("web"), ...told()]).toEqual(["Running", "patch pods/shop/web/status"]);
+  expect(log.told()).toEqual(["warn: its status cannot be told to the API server"]);
+});
+
+test("who wants to be left alone is left alone", async () => {
+  const { kube, clock, make, say, told } = await createScene();
+  kube.failures = { patch: [server(5000)] };
+  await say(await make("web"), statusOf("Running"));
+  await clock.advance(4900);
+  expect(told()).toHaveLength(1);
+  await clock.advance(100);
+  expect(told()).toHaveLength(1);
+});
+
+test("in an outage nobody waits longer than until the API server is back, and the log says nothing of it", async () => {
+  const { kube, clock, log, report, make, say, phase } = await createScene();
+  const web = await make("web");
+  kube.failures = { patch: Array.from({ length: 8 }, unreachable) };
+  await say(web, statusOf("Running"));
+  await clock.advance(10_000);
+  kube.failures = {};
+  report.back();
+  await rest();
+  expect(await phase("web")).toBe("Running");
+  expect(log.told()).toEqual([]);
+});
+
+test("a status that the server refuses is not sent again until there is another one", async () => {
+  const { kube, clock, make, say, phase, told } = await createScene();
+  const web = await make("web");
+  kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
+  await say(web, statusOf("Pending", { message: "bad" }));
+  await clock.advance(60_000);
+  expect(told()).toHaveLength(1);
+  await say(web, statusOf("Running"));
+  expect(await phase("web")).toBe("Running");
+});
+
+test("the end of a deleted pod that cannot be told is kept, and so is one that is not answered within a second", async () => {
+  const { kube, clock, kept, make, say } = await createScene();
+  const [a, b] = [await make("a"), await make("b")];
+  for (const name of ["a", "b"]) await kube.user.delete(pods("shop"), name, { gracePeriodSeconds: 30 });
+  await rest();
+  kube.failures = { patch: [unreachable()] };
+  await say(a, statusOf("Failed"), "terminating");
+  expect(kept).toEqual([`${a.metadata.uid} Failed`]);
+  await clock.advance(5000);
+  kept.length = 0;
+  kube.hang("patch");
+  await say(b, statusOf("Succeeded"), "terminating");
+  expect(kept).toEqual([]);
+  await clock.advance(1000);
+  expect(kept).toEqual([`${b.metadata.uid} Succeeded`]);
+});
+
+test("a static pod is told of by its mirror, and anew by one that takes its place", async () => {
+  const { kube, report, make, desiredOf, phase, told } = await createScene();
+  const hash = "0a1b" as PodUid;
+  const annotations = { "kubernetes.io/config.mirror": hash };
+  const mirror = await make("web", { annotations });
+  const desired = { ...desiredOf(mirror, { kind: "file", path: "/m" }), uid: hash };
+  report.report(desired, statusOf("Running"), "syncing");
+  await rest();
+  expect(await phase("web")).toBe("Running");
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
+  await make("web", { annotations });
+  expect(await phase("web")).toBe("Running");
+  report.finished(hash);
+  told();
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
+  await make("web", { annotations });
+  expect([await phase("web"), ...told()]).toEqual(["Pending"]);
+});
+
+test("who has stopped sends nothing more, and leaves no timer", async () => {
+  const { kube, clock, report, make, say, end, told } = await createScene();
+  const web = await make("web");
+  kube.failures = { patch: [unreachable()] };
+  await say(web, statusOf("Running"));
+  report.stop();
+  end();
+  await report.settled();
+  await clock.advance(100_000);
+  expect(told()).toHaveLength(1);
+  expect(clock.timers).toBe(0);
+});

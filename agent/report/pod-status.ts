@@ -1,0 +1,97 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { isLater, mirroredUid } from "../decide/api-pod.ts";
+import type { DesiredPod } from "../decide/desired.ts";
+import type { Stage } from "../decide/stage.ts";
+import { isUnseen } from "../decide/status.ts";
+import { createSlotWork, emptySlot, type PodStatusSettings, type Slot } from "./status-slot.ts";
+
+/** Tells the API server how the pods of this node are. Nothing here waits for it, and none of it throws. */
+export interface PodStatusReport {
+  /** The latest word on a pod; the one before it that was not sent yet is never sent. */
+  report(desired: DesiredPod, status: PodStatus, stage: Stage): void;
+  /** A pod of this node as the API server has it; a mirror pod stands for its static pod. */
+  seen(pod: Pod): void;
+  gone(pod: Pod): void;
+  /** Nothing is left of the pod on the node. */
+  finished(uid: PodUid): void;
+  /** The API server answers again: what waits for it waits no longer. */
+  back(): void;
+  /** Resolves when nothing is under way. */
+  settled(): Promise<void>;
+  /** Sends nothing more, and gives up what is under way. */
+  stop(): void;
+}
+
+/**
+ * One slot a pod, which holds the latest word on it. Of one pod one call is under way at a time, of all pods as many as there are.
+ * What to send is the difference to what the API server last showed, so that nothing has to be asked for; the uid goes with
+ * each call, so that a pod of the same name which took its place is never told of.
+ */
+export function createPodStatusReport(settings: PodStatusSettings): PodStatusReport {
+  const slots = new Map<PodUid, Slot>();
+  const stopping = new AbortController();
+  const wake = createSlotWork(settings, stopping.signal);
+
+  function slotOf(uid: PodUid): Slot {
+    const known = slots.get(uid);
+    if (known !== undefined) return known;
+    const slot = emptySlot(uid);
+    slots.set(uid, slot);
+    return slot;
+  }
+
+  function drop(slot: Slot): void {
+    slot.cancelRetry?.();
+    slot.wanted = undefined;
+    slots.delete(slot.uid);
+  }
+
+  return {
+    report(desired, status, stage) {
+      const slot = slotOf(desired.uid);
+      // What is said of a pod of which nothing is left was said when something was.
+      if (isUnseen(status) || slot.stage === "finished") return;
+      Object.assign(slot, { wanted: status, stage });
+      wake(slot);
+    },
+    seen(pod) {
+      const slot = slotOf(slotUid(pod));
+      if (!isLater(pod.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) return;
+      slot.api = pod;
+      slot.refused = undefined;
+      wake(slot);
+    },
+    gone(pod) {
+      const slot = slots.get(slotUid(pod));
+      if (slot === undefined || slot.api?.metadata.uid !== pod.metadata.uid) return;
+      slot.api = undefined;
+      if (slot.wanted === undefined || slot.stage === "finished") drop(slot);
+    },
+    finished(uid) {
+      const slot = slots.get(uid);
+      // A pod of the API is kept until it is gone there too.
+      if (slot !== undefined && (slot.api === undefined || mirroredUid(slot.api) !== undefined)) drop(slot);
+    },
+    back() {
+      for (const slot of slots.values()) {
+        slot.cancelRetry?.();
+        slot.cancelRetry = undefined;
+        wake(slot);
+      }
+    },
+    async settled() {
+      const underWay = () => [...slots.values()].flatMap(({ work: each }) => (each === undefined ? [] : [each]));
+      for (let all = underWay(); all.length > 0; all = underWay()) await Promise.all(all);
+    },
+    stop() {
+      stopping.abort();
+      for (const slot of slots.values()) slot.cancelRetry?.();
+    },
+  };
+}
+
+/** A static pod is told of by its mirror. */
+function slotUid(pod: Pod): PodUid {
+  return (mirroredUid(pod) ?? pod.metadata.uid ?? "") as PodUid;
+}

@@ -1,0 +1,61 @@
+import type { Clock } from "../../host/clock.ts";
+import { sleep } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { Kube } from "../../kube/client.ts";
+import { nodes } from "../../kube/resource.ts";
+import type { Node } from "../../proto/kubernetes/gen/types.ts";
+import { hasCode, retryAfterMs } from "./retry.ts";
+
+export interface RegistrationParts {
+  readonly kube: Pick<Kube, "create" | "get">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly nodeName: string;
+  /** The Node to create, as of now. */
+  readonly wanted: () => Node;
+  readonly deadlineMs: number;
+}
+
+/** The node as the API server has it; `created` says whether it came from us. */
+export interface Registered {
+  readonly node: Node;
+  readonly isCreated: boolean;
+}
+
+/**
+ * Creates the Node, or finds it where it is there already: a server may forbid to create what it allows to have. Tries for ever, since
+ * time may heal whatever stands in the way, and says each reason once. Rejects when the signal aborts, with its reason.
+ */
+export async function registerNode(parts: RegistrationParts, signal: AbortSignal): Promise<Registered> {
+  const { clock, log, nodeName: node } = parts;
+  let told = "";
+  for (let failures = 1; ; failures += 1) {
+    try {
+      const registered = await attempt(parts, signal);
+      log.info({ node }, registered.isCreated ? "the node is registered" : "the node was registered before");
+      return registered;
+    } catch (error) {
+      signal.throwIfAborted();
+      const message = error instanceof Error ? error.message : String(error);
+      if (message !== told) log.warn({ node, err: error }, "the node cannot be registered yet; trying again");
+      told = message;
+      await sleep(clock, retryAfterMs(failures, error), signal);
+    }
+  }
+}
+
+async function attempt(parts: RegistrationParts, signal: AbortSignal): Promise<Registered> {
+  const { kube, nodeName, wanted, deadlineMs } = parts;
+  const options = { lane: "heartbeat", deadlineMs, signal } as const;
+  try {
+    return { node: await kube.create(nodes, wanted(), options), isCreated: true };
+  } catch (refusal) {
+    if (!hasCode(refusal, "ALREADY_EXISTS", "FORBIDDEN")) throw refusal;
+    try {
+      return { node: await kube.get(nodes, nodeName, options), isCreated: false };
+    } catch (error) {
+      // Why it may not be created says more than that it is not there.
+      throw hasCode(refusal, "FORBIDDEN") && hasCode(error, "NOT_FOUND", "FORBIDDEN") ? refusal : error;
+    }
+  }
+}

@@ -1,0 +1,186 @@
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { Kube } from "../../kube/client.ts";
+import { pods } from "../../kube/resource.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { isLater, isTerminal } from "../decide/api-pod.ts";
+import { fullNameOf } from "../decide/desired.ts";
+import type { Stage } from "../decide/stage.ts";
+import { deletionDue, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
+import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
+
+export interface PodStatusSettings {
+  readonly kube: Pick<Kube, "get" | "patch" | "delete">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** From 0 up to 1, for jitter. */
+  readonly random: () => number;
+  /** The last word on a pod cannot be told now, and soon nothing on the node will tell it any more: it has to be kept. */
+  readonly keepLast: (uid: PodUid, status: PodStatus) => void;
+}
+
+/** The latest word on one pod, and how far it was told. */
+export interface Slot {
+  readonly uid: PodUid;
+  wanted: PodStatus | undefined;
+  stage: Stage;
+  /** As the API server last showed it, by its watch or by an answer, whichever is later. */
+  api: Pod | undefined;
+  work: Promise<void> | undefined;
+  /** Something has changed since what to send was last looked at. */
+  isDirty: boolean;
+  cancelRetry: (() => void) | undefined;
+  failures: number;
+  /** What the server did not take, as it was. */
+  refused: string | undefined;
+  /** The pod of the API that we have removed. */
+  removedUid: string | undefined;
+  told: string | undefined;
+}
+
+type Call =
+  | { readonly kind: "patch"; readonly api: Pod; readonly patch: StatusPatch; readonly wanted: PodStatus }
+  | { readonly kind: "delete"; readonly api: Pod };
+
+const KEEP_AFTER_MS = 1_000;
+
+/**
+ * Sends what a slot still has to tell, one call after the other, until there is nothing more; what fails is sent again later, as the
+ * slot is then. The function returned begins that, unless it is under way or has to wait. It never throws.
+ */
+export function createSlotWork(settings: PodStatusSettings, stopping: AbortSignal): (slot: Slot) => void {
+  const { clock, random } = settings;
+
+  function wake(slot: Slot): void {
+    if (stopping.aborted || slot.cancelRetry !== undefined) return;
+    slot.isDirty = true;
+    slot.work ??= work(slot).finally(() => {
+      slot.work = undefined;
+      // What has come between the last look and this line found work under way, and left it to us.
+      if (slot.isDirty) wake(slot);
+    });
+  }
+
+  /** Never rejects. */
+  async function work(slot: Slot): Promise<void> {
+    await Promise.resolve();
+    for (;;) {
+      slot.isDirty = false;
+      const call = stopping.aborted ? undefined : nextCall(slot, clock.now());
+      if (call === undefined) return;
+      try {
+        await send(settings, slot, call, stopping);
+        slot.failures = 0;
+      } catch (error) {
+        await takeFailure(settings, slot, call, error);
+        if (slot.failures > 0) return waitToRetry(slot, error);
+      }
+    }
+  }
+
+  function waitToRetry(slot: Slot, error: unknown): void {
+    slot.isDirty = false;
+    if (stopping.aborted) return;
+    const delayMs = retryAfterMs(slot.failures, error) * (1 + random() / 2);
+    slot.cancelRetry = clock.wakeAt(clock.now() + delayMs, () => {
+      slot.cancelRetry = undefined;
+      wake(slot);
+    });
+  }
+
+  return wake;
+}
+
+export function emptySlot(uid: PodUid): Slot {
+  return {
+    uid,
+    wanted: undefined,
+    stage: "syncing",
+    api: undefined,
+    work: undefined,
+    isDirty: false,
+    cancelRetry: undefined,
+    failures: 0,
+    refused: undefined,
+    removedUid: undefined,
+    told: undefined,
+  };
+}
+
+function nextCall({ wanted, api, stage, refused, removedUid }: Slot, now: number): Call | undefined {
+  if (wanted === undefined || api === undefined) return undefined;
+  const patch = statusPatch(api, wanted, now);
+  if (patch !== undefined && JSON.stringify(patch) !== refused) return { kind: "patch", api, patch, wanted };
+  return deletionDue(api, stage) && removedUid !== api.metadata.uid ? { kind: "delete", api } : undefined;
+}
+
+async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal: AbortSignal): Promise<void> {
+  const { kube, clock } = settings;
+  const { name = "", namespace, uid = "" } = call.api.metadata;
+  const resource = pods(namespace);
+  if (call.kind === "delete") {
+    await kube.delete(resource, name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
+    slot.removedUid = uid;
+    return;
+  }
+  const stopWaiting = clock.wakeAt(clock.now() + KEEP_AFTER_MS, () => keepLast(settings, slot, call));
+  try {
+    const patch = { type: "strategic", subresource: "status", uid, body: call.patch } as const;
+    const answer = await kube.patch(resource, name, patch, { signal });
+    const isStillThere = slot.api?.metadata.uid === uid;
+    if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
+    slot.refused = undefined;
+    // A patch that changes nothing, such as `1.0` for `1`, would be sent for ever.
+    if (answer.metadata.resourceVersion === call.api.metadata.resourceVersion)
+      slot.refused = JSON.stringify(call.patch);
+  } finally {
+    stopWaiting();
+  }
+}
+
+/** Afterwards `failures` says whether to wait: it is 0 where there is nothing to be sent again. Never rejects. */
+async function takeFailure(settings: PodStatusSettings, slot: Slot, call: Call, error: unknown): Promise<void> {
+  const { kube, log } = settings;
+  const { name = "", namespace, uid } = call.api.metadata;
+  slot.failures += 1;
+  if (call.kind === "patch") keepLast(settings, slot, call);
+  if (hasCode(error, "NOT_FOUND")) return forget(slot, uid);
+  if (hasCode(error, "CONFLICT")) {
+    // Either another pod has this name now, or many write to this one; who asks learns which.
+    const now = await kube.get(pods(namespace), name).catch((failure: unknown) => failure);
+    if (hasCode(now, "NOT_FOUND") || (isPod(now) && now.metadata.uid !== uid)) return forget(slot, uid);
+    if (isPod(now) && slot.api?.metadata.uid === uid) slot.api = now;
+    return;
+  }
+  if (!isOutage(error)) tellOnce(log, slot, call, error);
+  if (call.kind === "patch" && hasCode(error, "INVALID", "TOO_LARGE")) {
+    slot.refused = JSON.stringify(call.patch);
+    slot.failures = 0;
+  }
+}
+
+/** The pod of the API is no more; its watch says so too, sooner or later. */
+function forget(slot: Slot, uid: string | undefined): void {
+  if (slot.api?.metadata.uid === uid) slot.api = undefined;
+  slot.failures = 0;
+}
+
+function isPod(value: unknown): value is Pod {
+  return typeof value === "object" && value !== null && "metadata" in value;
+}
+
+/** Of a pod that has to go, nothing will be left that could tell its end again. */
+function keepLast({ keepLast: keep }: PodStatusSettings, slot: Slot, call: Extract<Call, { kind: "patch" }>): void {
+  const isLast = call.api.metadata.deletionTimestamp !== undefined && isTerminal(call.wanted);
+  if (isLast && !isTerminal(slot.api?.status)) keep(slot.uid, call.wanted);
+}
+
+function tellOnce(log: Log, slot: Slot, call: Call, error: unknown): void {
+  const message = error instanceof Error ? error.message : String(error);
+  if (slot.told === message) return;
+  slot.told = message;
+  const what =
+    call.kind === "patch" ? "its status cannot be told to the API server" : "it cannot be removed from the API";
+  log.warn({ pod: fullNameOf(call.api), uid: slot.uid, err: error }, what);
+}

@@ -1,0 +1,79 @@
+import { expect, test } from "bun:test";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { readMachine } from "./machine.ts";
+
+async function machineOf(files: Readonly<Record<string, string>>, architecture = "x64") {
+  const root = await mkdtemp(join(tmpdir(), "berth-machine-"));
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), content);
+  }
+  const machine = readMachine(root, architecture);
+  await rm(root, { recursive: true });
+  return machine;
+}
+
+test("a machine tells what it is", async () => {
+  const machine = await machineOf({
+    "proc/meminfo": "MemTotal:       24617532 kB\nSwapTotal:       1024 kB\n",
+    "proc/sys/kernel/random/boot_id": "11111111-2222-3333-4444-555555555555\n",
+    "proc/sys/kernel/osrelease": "6.1.0-44-amd64\n",
+    "etc/machine-id": "0123456789abcdef\n",
+    "var/lib/dbus/machine-id": "another\n",
+    "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
+    "sys/class/dmi/id/product_uuid": "01234567-89AB\n",
+    "sys/devices/system/cpu/online": "0-3,8,10-11\n",
+    "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
+    "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "3\n",
+  });
+  expect(machine).toEqual({
+    cpuCount: 7,
+    memoryBytes: 24_617_532 * 1024,
+    swapBytes: 1024 * 1024,
+    hugePages: [
+      { pageBytes: 2 ** 21, totalBytes: 3 * 2 ** 21 },
+      { pageBytes: 2 ** 30, totalBytes: 0 },
+    ],
+    machineID: "0123456789abcdef",
+    systemUUID: "01234567-89AB",
+    bootID: "11111111-2222-3333-4444-555555555555",
+    kernelVersion: "6.1.0-44-amd64",
+    osImage: "Debian GNU/Linux 12 (bookworm)",
+    architecture: "amd64",
+  });
+});
+
+test("what a machine does not tell is looked for elsewhere, and left empty", async () => {
+  const machine = await machineOf(
+    {
+      "var/lib/dbus/machine-id": "of dbus\n",
+      "usr/lib/os-release": "PRETTY_NAME=Edge\n",
+      "proc/device-tree/system-id": "board-7\0",
+      "sys/kernel/mm/hugepages/hugepages-64kB/nr_hugepages": "many\n",
+    },
+    "arm64",
+  );
+  const { machineID, osImage, systemUUID, hugePages, cpuCount, memoryBytes, bootID, architecture } = machine;
+  expect({ machineID, osImage, systemUUID, hugePages, memoryBytes, bootID, architecture }).toEqual({
+    machineID: "of dbus",
+    osImage: "Edge",
+    systemUUID: "board-7",
+    hugePages: [{ pageBytes: 65_536, totalBytes: 0 }],
+    memoryBytes: 0,
+    bootID: "",
+    architecture: "arm64",
+  });
+  expect(cpuCount).toBeGreaterThanOrEqual(1);
+  expect((await machineOf({ "etc/os-release": "NAME=x\n" })).osImage).toBe("Linux");
+  expect((await machineOf({ "etc/machine-id": "m\n" })).systemUUID).toBe("m");
+});
+
+test("this machine tells what it must", () => {
+  const { cpuCount, memoryBytes, kernelVersion, bootID } = readMachine();
+  expect(cpuCount).toBeGreaterThanOrEqual(1);
+  expect(memoryBytes).toBeGreaterThan(2 ** 26);
+  expect(kernelVersion).toMatch(/^\d+\./);
+  expect(bootID).not.toBe("");
+});

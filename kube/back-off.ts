@@ -1,0 +1,27 @@
+/** How long to wait before the next attempt; arithmetic alone, so that whoever waits owns the clock. */
+export interface BackOff {
+  /** Counts one more failure in a row. */
+  next(): number;
+  reset(): void;
+}
+
+const FIRST_MS = 1_600;
+const LONGEST_MS = 30_000;
+
+/**
+ * From 0.8 s up to 30 s, doubled with each failure. Half of each wait is chance, in the longest one too: many nodes that have lost
+ * their API server at one moment must not come back at one moment.
+ */
+export function createBackOff(random: () => number): BackOff {
+  let failures = 0;
+  return {
+    next() {
+      const mostMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** failures);
+      failures += 1;
+      return mostMs * (0.5 + random() / 2);
+    },
+    reset() {
+      failures = 0;
+    },
+  };
+}

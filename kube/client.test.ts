@@ -1,0 +1,137 @@
+import { describe, expect, test } from "bun:test";
+import type { Lease, Pod } from "../proto/kubernetes/gen/types.ts";
+import { FakeClock } from "../test/fakes/clock.ts";
+import { FakeConnection } from "../test/fakes/connection.ts";
+import { FakeLog } from "../test/fakes/log.ts";
+import { createKube, type Kube } from "./client.ts";
+import type { KubeRequest } from "./connection.ts";
+import { errorOfStatus, KubeError } from "./error.ts";
+import { leases, pods } from "./resource.ts";
+
+const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [] } };
+const lease: Lease = { metadata: { name: "a", resourceVersion: "7" }, spec: {} };
+
+function aKube(answer: unknown): { readonly kube: Kube; readonly connection: FakeConnection } {
+  const connection = new FakeConnection();
+  connection.answer = () => answer;
+  const kube = createKube({ connection, clock: new FakeClock(), log: new FakeLog(), random: () => 0 });
+  return { kube, connection };
+}
+
+const calls: readonly (readonly [string, (kube: Kube) => Promise<unknown>, KubeRequest])[] = [
+  [
+    "get",
+    (kube) => kube.get(pods("shop"), "web"),
+    { method: "GET", path: "/api/v1/namespaces/shop/pods/web", deadlineMs: 30_000 },
+  ],
+  [
+    "create, in a lane of its own and with a deadline of its own",
+    (kube) => kube.create(pods("shop"), pod, { lane: "events", deadlineMs: 5 }),
+    { method: "POST", path: "/api/v1/namespaces/shop/pods", body: pod, lane: "events", deadlineMs: 5 },
+  ],
+  [
+    "replace",
+    (kube) => kube.replace(leases("kube-node-lease"), lease, { lane: "heartbeat" }),
+    {
+      method: "PUT",
+      path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a",
+      body: lease,
+      lane: "heartbeat",
+      deadlineMs: 30_000,
+    },
+  ],
+  [
+    "replace the status",
+    (kube) => kube.replace(pods("shop"), pod, { subresource: "status" }),
+    { method: "PUT", path: "/api/v1/namespaces/shop/pods/web/status", body: pod, deadlineMs: 30_000 },
+  ],
+  [
+    "strategic merge patch of the status, of this pod and no other",
+    (kube) =>
+      kube.patch(pods("shop"), "web", {
+        type: "strategic",
+        subresource: "status",
+        uid: "u1",
+        body: { metadata: { labels: { a: "b" } }, status: { phase: "Running" } },
+      }),
+    {
+      method: "PATCH",
+      path: "/api/v1/namespaces/shop/pods/web/status",
+      contentType: "application/strategic-merge-patch+json",
+      body: { metadata: { labels: { a: "b" }, uid: "u1" }, status: { phase: "Running" } },
+      deadlineMs: 30_000,
+    },
+  ],
+  [
+    "merge patch",
+    (kube) => kube.patch(pods("shop"), "web", { type: "merge", body: { metadata: { finalizers: null } } }),
+    {
+      method: "PATCH",
+      path: "/api/v1/namespaces/shop/pods/web",
+      contentType: "application/merge-patch+json",
+      body: { metadata: { finalizers: null } },
+      deadlineMs: 30_000,
+    },
+  ],
+  [
+    "delete",
+    (kube) => kube.delete(pods("shop"), "web", { gracePeriodSeconds: 0, preconditions: { uid: "u1" } }),
+    {
+      method: "DELETE",
+      path: "/api/v1/namespaces/shop/pods/web",
+      body: { apiVersion: "v1", kind: "DeleteOptions", gracePeriodSeconds: 0, preconditions: { uid: "u1" } },
+      deadlineMs: 30_000,
+    },
+  ],
+];
+
+describe("what is sent to", () => {
+  for (const [what, call, request] of calls)
+    test(what, async () => {
+      const { kube, connection } = aKube(pod);
+      await call(kube);
+      expect(connection.requests).toEqual([request]);
+    });
+});
+
+test("the answer comes back as it is, with what a newer API has added", async () => {
+  const answer = { ...pod, flux: 1.21 };
+  expect(await aKube(answer).kube.get(pods("shop"), "web")).toBe(answer);
+});
+
+test("a deletion may be answered with anything", async () => {
+  await aKube(undefined).kube.delete(pods("shop"), "web");
+});
+
+for (const answer of [undefined, null, "pod", 42, [], {}, { metadata: {} }])
+  test(`an answer that is no object is an error: ${JSON.stringify(answer)}`, async () => {
+    const failure = await aKube(answer)
+      .kube.get(pods("shop"), "web")
+      .then(
+        () => "it succeeded",
+        (error: KubeError) => error.code,
+      );
+    expect(failure).toBe("NOT_JSON");
+  });
+
+describe("what the server finds invalid in a patch is", () => {
+  const rows: readonly (readonly [string, string, KubeError["code"]])[] = [
+    ["a precondition that does not hold", "metadata.uid", "CONFLICT"],
+    ["invalid all the same", "status.phase", "INVALID"],
+  ];
+  for (const [what, field, code] of rows)
+    test(`${what}: ${field}`, async () => {
+      const { kube, connection } = aKube(pod);
+      connection.answer = ({ method, path }) => {
+        throw errorOfStatus(`${method} ${path}`, 422, {
+          reason: "Invalid",
+          details: { causes: [{ field: "metadata.name" }, { field }] },
+        });
+      };
+      const failure = await kube
+        .patch(pods("shop"), "web", { type: "strategic", uid: "u1", body: {} })
+        .catch((error: unknown) => error);
+      expect(failure).toBeInstanceOf(KubeError);
+      expect((failure as KubeError).code).toBe(code);
+    });
+});

@@ -1,0 +1,167 @@
+import { type Clock, sleep } from "../host/clock.ts";
+import type { Log } from "../host/log.ts";
+import { createBackOff } from "./back-off.ts";
+import type { Connection } from "./connection.ts";
+import { KubeError } from "./error.ts";
+import { listAll } from "./list.ts";
+import type { KubeObject, Resource, Selector } from "./resource.ts";
+import { openWatch, type WatchEnd, type WatchListener } from "./watch.ts";
+
+/** Who is told of a collection. None of these may throw. */
+export interface FollowListener<T extends KubeObject> {
+  /** Everything there is, complete; it takes the place of all that was told before. */
+  replaced(objects: readonly T[], resourceVersion: string): void;
+  changed(kind: "added" | "modified" | "deleted", object: T): void;
+  /** What was told may be out of date from now on. Told once, until `back`; the first failure says why. */
+  away(error: KubeError): void;
+  back(): void;
+}
+
+export interface FollowTools {
+  readonly connection: Connection;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** From 0 up to 1, for jitter. */
+  readonly random: () => number;
+}
+
+/** After a connection that has stood for so long, the next failure is a first one. */
+const GOOD_MS = 120_000;
+/** The longest that a server may ask us to wait, by Retry-After. */
+const LONGEST_REQUESTED_WAIT_MS = 60_000;
+
+/** How far a collection is known. */
+interface Place {
+  /** Where the next watch begins; undefined: everything has to be told anew. */
+  resourceVersion: string | undefined;
+  /** False once the server has shown that its watches have no initial events. */
+  hasInitialEvents: boolean;
+  /** How the watch before ended without a step forward, if that is the place's own fault. */
+  trouble: "gone" | "broken" | "silent" | undefined;
+}
+
+/**
+ * Follows a collection until the signal aborts; never rejects.
+ *
+ *            ┌───── 410, or broken or silent twice at the same place ───┐
+ *            ▼                                                          │
+ *     nothing known ───► initial events, or a list ───► replaced ───► watch ───► cut, or its time is over
+ *                                                                       ▲                   │
+ *                                                                       └─ from where it was ┘
+ */
+export async function follow<T extends KubeObject>(
+  tools: FollowTools,
+  resource: Resource<T>,
+  selector: Selector,
+  listener: FollowListener<T>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, log, random } = tools;
+  const place: Place = { resourceVersion: undefined, hasInitialEvents: true, trouble: undefined };
+  const backOff = createBackOff(random);
+  const outage = createOutage(listener);
+  const told = new Set<string>();
+  const watched: WatchListener<T> = {
+    opened() {
+      if (place.resourceVersion !== undefined) outage.end();
+    },
+    replaced(objects, resourceVersion) {
+      outage.end();
+      place.resourceVersion = resourceVersion;
+      listener.replaced(objects, resourceVersion);
+    },
+    changed(kind, object, resourceVersion) {
+      place.resourceVersion = resourceVersion;
+      listener.changed(kind, object);
+    },
+    reached(resourceVersion) {
+      place.resourceVersion = resourceVersion;
+    },
+    unknown(type) {
+      if (!told.has(type)) log.warn({ resource: resource.plural, type }, "skipping watch events of an unknown type");
+      told.add(type);
+    },
+  };
+
+  while (!signal.aborted) {
+    const end = await attempt(tools, resource, selector, place, watched, signal);
+    if (signal.aborted) return;
+    if (end.stoodMs >= GOOD_MS) backOff.reset();
+    if (end.kind === "no initial events")
+      log.info({ resource: resource.plural, err: end.error }, "the API server has no initial events: reading lists");
+    if (end.kind === "failed" || end.kind === "broken") outage.begin(end.error);
+    if (settle(place, end) === "at once") continue;
+    const requestedMs = end.kind === "failed" ? (end.error.retryAfterMs ?? 0) : 0;
+    const delayMs = Math.max(backOff.next(), Math.min(requestedMs, LONGEST_REQUESTED_WAIT_MS));
+    await sleep(clock, delayMs, signal).catch(() => {
+      // The signal has aborted, which the loop sees.
+    });
+  }
+}
+
+/** One watch, and a list before it where one is needed. */
+async function attempt<T extends KubeObject>(
+  tools: FollowTools,
+  resource: Resource<T>,
+  selector: Selector,
+  place: Place,
+  watched: WatchListener<T>,
+  signal: AbortSignal,
+): Promise<WatchEnd> {
+  if (place.resourceVersion === undefined && !place.hasInitialEvents) {
+    try {
+      const { items, resourceVersion } = await listAll(tools.connection, resource, selector, { signal });
+      if (!signal.aborted) watched.replaced(items, resourceVersion);
+    } catch (error) {
+      if (!(error instanceof KubeError)) throw error;
+      return { kind: "failed", error, stoodMs: 0, hasAdvanced: false };
+    }
+  }
+  return await openWatch(tools, resource, selector, place.resourceVersion, watched, signal);
+}
+
+/** Settles where the next attempt begins, and when it may. */
+function settle(place: Place, end: WatchEnd): "at once" | "after a while" {
+  const trouble = end.hasAdvanced ? undefined : place.trouble;
+  switch (end.kind) {
+    case "over":
+      place.trouble = undefined;
+      return "at once";
+    case "silent":
+      // After a restored backup the place may lie in the future: the server waits for it, and says nothing until then.
+      if (trouble === "silent") place.resourceVersion = undefined;
+      place.trouble = "silent";
+      return "at once";
+    case "no initial events":
+      place.hasInitialEvents = false;
+      return "at once";
+    case "gone":
+      // A server that forgets faster than we can list would be listed again and again.
+      place.resourceVersion = undefined;
+      place.trouble = "gone";
+      return trouble === "gone" ? "after a while" : "at once";
+    case "broken":
+      // One object that cannot be sent may stand in the way of all that follow it.
+      if (trouble === "broken") place.resourceVersion = undefined;
+      place.trouble = "broken";
+      return "after a while";
+    case "failed":
+      place.trouble = trouble;
+      return "after a while";
+  }
+}
+
+/** However many attempts fail in a row, one is told, and so is their end. */
+function createOutage(listener: Pick<FollowListener<KubeObject>, "away" | "back">) {
+  let isAway = false;
+  return {
+    begin(error: KubeError): void {
+      if (!isAway) listener.away(error);
+      isAway = true;
+    },
+    end(): void {
+      if (isAway) listener.back();
+      isAway = false;
+    },
+  };
+}

@@ -1,0 +1,280 @@
+import { describe, expect, test } from "bun:test";
+import type { KubeError } from "../../kube/error.ts";
+import { configMaps, events, leases, nodes, pathOf, pods } from "../../kube/resource.ts";
+import type { ConfigMap, Event, Lease, Node } from "../../proto/kubernetes/gen/types.ts";
+import { codeOf, type KubeScene, namespace } from "./kube-scene.ts";
+
+/** What becomes of objects that are made, changed, listed and deleted. */
+export function objectsContract(scene: KubeScene): void {
+  const { connection, kube, fresh, aPod, createPod, createMap, patchStatus, remove, read } = scene;
+
+  describe("an object", () => {
+    test("gets what the server fills in, and needs not say its kind", async () => {
+      const { apiVersion, kind, metadata, data } = await createMap();
+      expect({ apiVersion, kind, data }).toEqual({ apiVersion: "v1", kind: "ConfigMap", data: { a: "b" } });
+      expect(metadata).toMatchObject({
+        namespace: namespace,
+        uid: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        resourceVersion: expect.stringMatching(/^\d+$/),
+        creationTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+      });
+      expect(await kube.get(configMaps(namespace), metadata.name!)).toMatchObject({ metadata, data: { a: "b" } });
+    });
+
+    test("is made once", async () => {
+      const { metadata } = await createMap();
+      expect(await codeOf(createMap({ name: metadata.name! }))).toBe("ALREADY_EXISTS");
+    });
+
+    test("gets a name of its own where it has only the beginning of one", async () => {
+      const { metadata } = await kube.create<ConfigMap>(configMaps(namespace), {
+        metadata: { generateName: "some-" },
+      });
+      expect(metadata.name).toMatch(/^some-.{5,}$/);
+    });
+
+    test("that is not there cannot be had, changed or deleted", async () => {
+      const absent = aPod();
+      const name = absent.metadata.name!;
+      expect(await codeOf(kube.get(pods(namespace), name))).toBe("NOT_FOUND");
+      expect(await codeOf(patchStatus(absent, { phase: "Running" }, "u1"))).toBe("NOT_FOUND");
+      expect(await codeOf(kube.replace(pods(namespace), absent))).toBe("NOT_FOUND");
+      expect(await codeOf(remove(absent))).toBe("NOT_FOUND");
+    });
+
+    test("is replaced only in the version that is known", async () => {
+      const first = await createMap();
+      const second = await kube.replace(configMaps(namespace), { ...first, data: { a: "c" } });
+      expect(Number(second.metadata.resourceVersion)).toBeGreaterThan(Number(first.metadata.resourceVersion));
+      expect(await codeOf(kube.replace(configMaps(namespace), { ...first, data: { a: "d" } }))).toBe("CONFLICT");
+      const { resourceVersion: _, ...metadata } = first.metadata;
+      const third = await kube.replace(configMaps(namespace), { ...first, metadata, data: { a: "e" } });
+      expect(third.data).toEqual({ a: "e" });
+    });
+
+    test("of another uid is not replaced", async () => {
+      const map = await createMap();
+      const { resourceVersion: _, ...metadata } = { ...map.metadata, uid: "another" };
+      expect(await codeOf(kube.replace(configMaps(namespace), { ...map, metadata }))).toBe("CONFLICT");
+    });
+
+    test("that is written as it was stays the version that it was", async () => {
+      const pod = await createPod();
+      const { metadata } = await patchStatus(pod, { phase: "Pending" });
+      expect(metadata.resourceVersion).toBe(pod.metadata.resourceVersion!);
+    });
+
+    test("of another uid is neither patched nor deleted", async () => {
+      const pod = await createPod();
+      const deletion = { gracePeriodSeconds: 0, preconditions: { uid: "another" } };
+      expect(await codeOf(patchStatus(pod, { phase: "Running" }, "another"))).toBe("CONFLICT");
+      expect(await codeOf(kube.delete(pods(namespace), pod.metadata.name!, deletion))).toBe("CONFLICT");
+      expect((await patchStatus(pod, { phase: "Running" }, pod.metadata.uid)).status?.phase).toBe("Running");
+      await kube.delete(pods(namespace), pod.metadata.name!, {
+        gracePeriodSeconds: 0,
+        preconditions: { uid: pod.metadata.uid! },
+      });
+      expect(await codeOf(read(pod))).toBe("NOT_FOUND");
+    });
+
+    test("of another uid is refused by the server as an invalid change", async () => {
+      const { metadata } = await createMap();
+      const error = await connection
+        .request({
+          method: "PATCH",
+          path: pathOf(configMaps(namespace), metadata.name),
+          contentType: "application/merge-patch+json",
+          body: { metadata: { uid: "another" } },
+          deadlineMs: 10_000,
+        })
+        .catch((error: unknown) => error);
+      expect(error).toMatchObject({ code: "INVALID", status: 422, reason: "Invalid" });
+      expect((error as KubeError).fields).toContain("metadata.uid");
+    });
+
+    test("is patched only in the version that the patch names", async () => {
+      const pod = await createPod();
+      const patch = (resourceVersion: string, colour: string) =>
+        kube.patch(pods(namespace), pod.metadata.name!, {
+          type: "merge",
+          body: { metadata: { resourceVersion, labels: { colour } } },
+        });
+      expect((await patch(pod.metadata.resourceVersion!, "green")).metadata.labels).toEqual({ colour: "green" });
+      expect(await codeOf(patch(pod.metadata.resourceVersion!, "red"))).toBe("CONFLICT");
+    });
+  });
+
+  describe("a list", () => {
+    test("has what its selector matches, and a version", async () => {
+      for (const colour of ["green", "red"]) await createMap({ name: fresh(), labels: { colour, of: "list" } });
+      const names = async (labelSelector: string) => {
+        const { items, resourceVersion } = await kube.list(configMaps(namespace), { labelSelector });
+        expect(resourceVersion).toMatch(/^\d+$/);
+        return items.map(({ metadata }) => metadata.labels?.["colour"]);
+      };
+      expect(await names("of=list,colour=green")).toEqual(["green"]);
+      expect(await names("of=list,colour!=green")).toEqual(["red"]);
+      expect(await names("of=list,colour in (red, blue)")).toEqual(["red"]);
+      expect(await names("of=list,!colour")).toEqual([]);
+      expect(await names("of=list,colour")).toEqual(["green", "red"]);
+    });
+
+    test("has the pods of one node", async () => {
+      const pod = await createPod({ nodeName: "contract-list" });
+      const selector = { fieldSelector: "spec.nodeName=contract-list,status.phase!=Failed" };
+      const { items } = await kube.list(pods(), selector);
+      expect(items.map(({ metadata }) => metadata.uid)).toEqual([pod.metadata.uid]);
+    });
+
+    test("comes in pages of one moment", async () => {
+      const labels = { of: "pages" };
+      const [first, second, third] = [
+        await createMap({ labels }),
+        await createMap({ labels }),
+        await createMap({ labels }),
+      ];
+      const page = (query: Record<string, string>) =>
+        connection.request({
+          method: "GET",
+          path: pathOf(configMaps(namespace)),
+          query: { labelSelector: "of=pages", limit: "2", ...query },
+          deadlineMs: 10_000,
+        }) as Promise<{ metadata: { continue?: string; resourceVersion: string }; items: ConfigMap[] }>;
+      const one = await page({});
+      await kube.delete(configMaps(namespace), third!.metadata.name!);
+      const two = await page({ continue: one.metadata.continue! });
+      const uids = [...one.items, ...two.items].map(({ metadata }) => metadata.uid);
+      expect(uids.toSorted()).toEqual([first, second, third].map((map) => map!.metadata.uid).toSorted());
+      expect(one.items.length).toBe(2);
+      expect(two.metadata.continue ?? "").toBe("");
+      expect(two.metadata.resourceVersion).toBe(one.metadata.resourceVersion);
+    });
+  });
+
+  test("a deleted ConfigMap is gone at once, but for finalizers", async () => {
+    const [free, held] = [await createMap(), await createMap({ finalizers: ["berth.test/hold"] })];
+    for (const { metadata } of [free, held]) await kube.delete(configMaps(namespace), metadata.name!);
+    const get = ({ metadata }: ConfigMap) => kube.get(configMaps(namespace), metadata.name!);
+    expect(await codeOf(get(free))).toBe("NOT_FOUND");
+    expect((await get(held)).metadata).toMatchObject({ deletionGracePeriodSeconds: 0 });
+  });
+
+  describe("a merge patch", () => {
+    test("removes by null and replaces lists", async () => {
+      const map = await createMap({ name: fresh(), labels: { a: "1", b: "2" }, finalizers: ["berth.test/a"] });
+      const patched = await kube.patch(configMaps(namespace), map.metadata.name!, {
+        type: "merge",
+        body: { metadata: { labels: { a: null, c: "3" }, finalizers: ["berth.test/b"] }, data: null },
+      });
+      expect(patched.metadata.labels).toEqual({ b: "2", c: "3" });
+      expect(patched.metadata.finalizers).toEqual(["berth.test/b"]);
+      expect(patched.data).toBeUndefined();
+    });
+  });
+
+  describe("a node", () => {
+    const aNode = (): Node => ({
+      metadata: { name: `contract-${fresh()}` },
+      spec: {},
+      status: {
+        addresses: [
+          { type: "InternalIP", address: "10.0.0.1" },
+          { type: "Hostname", address: "a" },
+        ],
+        conditions: [{ type: "Ready", status: "False" }],
+      },
+    });
+    const addressesOf = ({ status }: Node) => status?.addresses?.map(({ type, address }) => `${type} ${address}`);
+    const patchNode = ({ metadata }: Node, addresses: readonly object[]) =>
+      kube.patch(nodes, metadata.name!, {
+        type: "strategic",
+        subresource: "status",
+        body: { status: { addresses } },
+      });
+
+    test("keeps the status that it was made with, and has no generation", async () => {
+      const node = await kube.create(nodes, aNode());
+      expect(node.status).toMatchObject({ ...aNode().status });
+      expect(node.metadata.generation).toBeUndefined();
+    });
+
+    test("has its addresses merged by type, or replaced by a directive", async () => {
+      const node = await kube.create(nodes, aNode());
+      expect(addressesOf(await patchNode(node, [{ type: "InternalIP", address: "10.0.0.2" }]))).toEqual([
+        "InternalIP 10.0.0.2",
+        "Hostname a",
+      ]);
+      const two = ["10.0.0.3", "fd00::3"].map((address) => ({ type: "InternalIP", address }));
+      expect(addressesOf(await patchNode(node, [{ $patch: "replace" }, ...two]))).toEqual([
+        "InternalIP 10.0.0.3",
+        "InternalIP fd00::3",
+      ]);
+    });
+
+    test("takes labels and annotations by way of its status, but no spec", async () => {
+      const { metadata } = await kube.create(nodes, aNode());
+      const patched = await kube.patch(nodes, metadata.name!, {
+        type: "strategic",
+        subresource: "status",
+        body: { metadata: { labels: { a: "b" }, annotations: { c: "d" } }, spec: { unschedulable: true } },
+      });
+      expect(patched.metadata).toMatchObject({ labels: { a: "b" }, annotations: { c: "d" } });
+      expect(patched.spec.unschedulable).toBeUndefined();
+    });
+
+    test("has its taints replaced, not merged", async () => {
+      const { metadata } = await kube.create(nodes, aNode());
+      for (const key of ["a", "b"]) {
+        const taints = [{ key, effect: "NoSchedule" }];
+        const { spec } = await kube.patch(nodes, metadata.name!, { type: "strategic", body: { spec: { taints } } });
+        expect(spec.taints).toEqual(taints as never);
+      }
+    });
+  });
+
+  describe("a lease", () => {
+    const aLease = (holderIdentity: string, name = fresh()): Lease => ({
+      metadata: { name },
+      spec: { holderIdentity },
+    });
+
+    test("is replaced in the version that is known, and in no other", async () => {
+      const lease = await kube.create(leases(namespace), aLease("a"));
+      const renewed = await kube.replace(leases(namespace), { ...lease, spec: { holderIdentity: "b" } });
+      expect(renewed.spec.holderIdentity).toBe("b");
+      expect(await codeOf(kube.replace(leases(namespace), { ...lease, spec: { holderIdentity: "c" } }))).toBe(
+        "CONFLICT",
+      );
+      expect(await codeOf(kube.replace(leases(namespace), aLease("d", lease.metadata.name!)))).toBe("INVALID");
+    });
+
+    test("is made by being replaced", async () => {
+      const lease = await kube.replace(leases(namespace), aLease("a"));
+      expect(lease.spec.holderIdentity).toBe("a");
+    });
+  });
+
+  test("an event is made, and counted by a patch", async () => {
+    const event: Event = {
+      metadata: { name: `${fresh()}.17f`, namespace: namespace },
+      involvedObject: { kind: "Pod", namespace: namespace, name: "web" },
+      reason: "Started",
+      message: "Started container c",
+      source: { component: "kubelet", host: "contract-a" },
+      type: "Normal",
+      count: 1,
+    };
+    const { metadata } = await kube.create(events(namespace), event, { lane: "events" });
+    const patched = await kube.patch(
+      events(namespace),
+      metadata.name!,
+      { type: "strategic", body: { count: 2, message: "again" } },
+      { lane: "events" },
+    );
+    expect(patched).toMatchObject({ count: 2, message: "again", reason: "Started" });
+  });
+
+  test("a call whose signal has aborted is cancelled", async () => {
+    expect(await codeOf(kube.get(nodes, "a", { signal: AbortSignal.abort() }))).toBe("CANCELLED");
+  });
+}

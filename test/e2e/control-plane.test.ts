@@ -1,0 +1,225 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect } from "node:tls";
+import { fileURLToPath } from "node:url";
+import { execa } from "execa";
+import { describeLeftovers, findLeftovers } from "../bed/leftovers.ts";
+import { listProcesses } from "../bed/processes.ts";
+import { listRecords } from "../bed/record.ts";
+import { resetBeds } from "../bed/reset.ts";
+import { until } from "../bed/until.ts";
+import { type ControlPlane, type KubectlOptions, startControlPlane } from "../upstream/control-plane.ts";
+import { skipWithoutPrograms } from "../upstream/programs.ts";
+
+const skip = skipWithoutPrograms("the real control plane");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+const REFUSED = /connection refused|The connection to the server/;
+
+let folder = "";
+const makeFolder = async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-control-plane-test-"));
+};
+
+/** All that a control plane could leave on the machine outside of its folder. */
+const processesOf = async (place: string) =>
+  (await listProcesses()).map(({ argv }) => argv.join(" ")).filter((line) => line.includes(`${place}/`));
+
+describe.skipIf(skip !== undefined)("a control plane", () => {
+  let plane: ControlPlane;
+  beforeAll(async () => {
+    await makeFolder();
+    plane = await startControlPlane({ stateDir: folder, say: console.log });
+  }, BUILD_MS);
+  afterAll(async () => {
+    await plane?.stop();
+    const files = await readdir(folder, { recursive: true });
+    await rm(folder, { recursive: true });
+    expect(files.toSorted()).toEqual([
+      "etcd.log",
+      "kube-apiserver.log",
+      "kube-controller-manager.log",
+      "kube-scheduler.log",
+    ]);
+    expect((await listRecords()).filter(({ stateDir }) => stateDir === folder)).toEqual([]);
+    expect(await processesOf(folder)).toEqual([]);
+  }, 60_000);
+
+  /** What kubectl printed, or its complaint. */
+  const tried = (args: readonly string[], options?: KubectlOptions) =>
+    plane.kubectl(args, options).catch((error: Error & { stderr?: string }) => error.stderr ?? error.message);
+  const makeSecret = (name: string) =>
+    plane.kubectl(["create", "secret", "generic", name, "--from-literal=word=hidden"]);
+
+  test.each(["1.32", "1.36"] as const)(
+    "answers kubectl %s",
+    async (version) => {
+      expect(await plane.kubectl(["get", "--raw", "/readyz"], { version })).toBe("ok");
+      const versions = JSON.parse(await plane.kubectl(["version", "--output=json"], { version })) as {
+        readonly clientVersion: { readonly major: string; readonly minor: string };
+        readonly serverVersion: { readonly minor: string };
+      };
+      expect(`${versions.clientVersion.major}.${versions.clientVersion.minor}`).toBe(version);
+      expect(versions.serverVersion.minor).toBe("36");
+    },
+    60_000,
+  );
+
+  test("gives a new namespace its account", async () => {
+    await plane.kubectl(["create", "namespace", "quay"]);
+    await until("the account", 10_000, () =>
+      tried(["get", "serviceaccount", "default", "--namespace=quay", "--output=name"]).then(
+        (said) => said === "serviceaccount/default",
+      ),
+    );
+  }, 30_000);
+
+  test("makes the pods of a deployment, and says why it binds none without a node", async () => {
+    await plane.kubectl(["create", "deployment", "idle", "--image=berth.test/web:1", "--replicas=2"]);
+    const path =
+      "--output=jsonpath={range .items[*]}{.status.conditions[?(@.type=='PodScheduled')].message}{'\\n'}{end}";
+    await until("two pods without a place", 20_000, async () => {
+      const said = (await tried(["get", "pods", "--selector=app=idle", path])).split("\n");
+      return said.filter((line) => line.startsWith("no nodes available")).length === 2;
+    });
+  }, 30_000);
+
+  test("lets a node speak for itself and for nobody else", async () => {
+    const [a] = await Promise.all(["a", "b"].map((name) => plane.nodeKubeconfig(name)));
+    const asNode = { kubeconfig: a!, input: "" };
+    const node = (name: string) => JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name } });
+    const create = (name: string) => tried(["create", "--filename=-"], { ...asNode, input: node(name) });
+    expect(await create("a")).toContain("node/a created");
+    expect(await create("b")).toContain('node "a" is not allowed to modify node "b"');
+
+    await makeSecret("others");
+    const said = await tried(["get", "secret", "others"], asNode);
+    expect(said).toContain('secrets "others" is forbidden: User "system:node:a" cannot get resource "secrets"');
+    expect(await tried(["get", "secrets"], asNode)).toContain("is forbidden");
+    await plane.kubectl(["delete", "node", "a"]);
+  }, 30_000);
+
+  test("does not know who shows a certificate of another authority, or a wrong token", async () => {
+    const kubeconfig = await plane.kubeconfig("stranger", { token: "guess" });
+    expect(await tried(["get", "pods"], { kubeconfig })).toMatch(/Unauthorized|must be logged in/);
+  }, 30_000);
+
+  test("comes back at its address with all it knew, whether it was away or restarted with a new certificate", async () => {
+    await makeSecret("kept");
+    const shown = await fingerprint(plane);
+    await plane.stopApiServer();
+    expect(plane.apiServerPid).toBe(0);
+    expect(await tried(["get", "--raw", "/readyz"])).toMatch(REFUSED);
+    await plane.startApiServer();
+    expect(plane.apiServerPid).toBeGreaterThan(0);
+    expect(await fingerprint(plane)).toBe(shown);
+
+    await plane.restartApiServer({ newCertificate: true });
+    expect(await fingerprint(plane)).not.toBe(shown);
+    expect(await plane.kubectl(["get", "secret", "kept", "--output=jsonpath={.data.word}"])).toBe(btoa("hidden"));
+    // The controllers have outlived it all, or were started again.
+    await plane.kubectl(["create", "namespace", "after"]);
+    await until("the account", 30_000, () =>
+      tried(["get", "serviceaccount", "default", "--namespace=after", "--output=name"]).then(
+        (said) => said === "serviceaccount/default",
+      ),
+    );
+  }, 90_000);
+});
+
+/** Of the certificate that the API server shows. */
+async function fingerprint(plane: ControlPlane): Promise<string> {
+  return await new Promise((resolve, reject) => {
+    const socket = connect({ host: "127.0.0.1", port: Number(new URL(plane.server).port), ca: plane.ca }, () => {
+      resolve(socket.getPeerX509Certificate()?.fingerprint256 ?? "");
+      socket.destroy();
+    });
+    socket.once("error", reject);
+  });
+}
+
+describe.skipIf(skip !== undefined)("a bare API server", () => {
+  beforeEach(makeFolder);
+  afterEach(() => rm(folder, { recursive: true }));
+
+  test(
+    "is as far away as a test wants it",
+    async () => {
+      const plane = await startControlPlane({ stateDir: folder, parts: [], latency: 150 });
+      try {
+        const started = performance.now();
+        await fingerprint(plane);
+        // Connecting is up to the relay alone; the handshake goes there and back once.
+        expect(performance.now() - started).toBeGreaterThanOrEqual(299);
+        expect(await plane.kubectl(["get", "--raw", "/readyz"])).toBe("ok");
+        plane.relay?.reset();
+        plane.relay?.delay(0);
+        expect(await plane.kubectl(["get", "--raw", "/readyz"])).toBe("ok");
+      } finally {
+        await plane.stop();
+      }
+    },
+    BUILD_MS,
+  );
+
+  test(
+    "has no past any more after a compaction",
+    async () => {
+      const flags = { "kube-apiserver": ["--watch-cache=false"] };
+      const plane = await startControlPlane({ stateDir: folder, parts: [], flags });
+      try {
+        const create = ["create", "configmap", "old", "--output=jsonpath={.metadata.resourceVersion}"];
+        const before = Number(await plane.kubectl(create)) - 1;
+        const path = "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1";
+        const watch = () => plane.kubectl(["get", "--raw", `${path}&resourceVersion=${before}`]);
+        expect(await watch()).toContain('"type":"ADDED"');
+        await plane.kubectl(["create", "configmap", "new"]);
+        expect(await watch()).toContain('"type":"ADDED"');
+        await plane.compactEtcd();
+        expect(await watch()).toContain('"code":410');
+      } finally {
+        await plane.stop();
+      }
+    },
+    BUILD_MS,
+  );
+
+  test(
+    "is taken down again if its scheduler does not start, and the reason is told",
+    async () => {
+      const flags = { "kube-scheduler": ["--no-such-flag"] };
+      const attempt = startControlPlane({ stateDir: folder, parts: ["kube-scheduler"], flags });
+      const message = await attempt.then(() => "it started", String);
+      expect(message).toContain("kube-scheduler is not ready");
+      expect(message).toContain("unknown flag: --no-such-flag");
+      expect((await listRecords()).filter(({ stateDir }) => stateDir === folder)).toEqual([]);
+      expect(await processesOf(folder)).toEqual([]);
+    },
+    BUILD_MS,
+  );
+
+  test(
+    "is removed by the reset when whoever started it was killed",
+    async () => {
+      const harness = fileURLToPath(new URL("../upstream/abandon.ts", import.meta.url));
+      const child = execa(process.execPath, [harness, folder], { stdin: "pipe", reject: false });
+      await new Promise<void>((ready, failed) => {
+        child.stdout.once("data", () => ready());
+        child.then((result) => failed(new Error(`the harness ended: ${result.stderr}`)), failed);
+      });
+      child.kill("SIGKILL");
+      await child;
+
+      const bed = (await listRecords()).find((record) => record.stateDir === folder)!;
+      expect(describeLeftovers(await findLeftovers(bed))[0]).toMatch(/^2 processes/);
+      const said: string[] = [];
+      expect(await resetBeds(false, (line) => said.push(line))).toBe(0);
+      expect(said.find((line) => line.startsWith(folder))).toContain("removed 2 processes");
+      expect(await processesOf(folder)).toEqual([]);
+      expect((await readdir(folder)).toSorted()).toEqual(["etcd.log", "kube-apiserver.log"]);
+    },
+    BUILD_MS,
+  );
+});

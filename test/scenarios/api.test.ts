@@ -1,0 +1,222 @@
+// Pods that the API server asks for, on a node of fakes: what users see of them, and that it is the same whenever the agent dies.
+import { expect, test } from "bun:test";
+import { KubeError } from "../../kube/error.ts";
+import { FakeClock } from "../fakes/clock.ts";
+import { createStage, makePod, type Stage } from "./stage.ts";
+
+const inCluster = { isInCluster: true } as const;
+const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
+
+interface Ending {
+  readonly node: readonly string[];
+  readonly api: readonly string[];
+}
+
+async function play(run: (stage: Stage) => Promise<void>, dieAfterCall?: number): Promise<Stage> {
+  const stage = await createStage({ ...inCluster, ...(dieAfterCall === undefined ? {} : { dieAfterCall }) });
+  await stage.start();
+  await run(stage);
+  return stage;
+}
+const endOf = async (stage: Stage): Promise<Ending> => ({ node: stage.scene(), api: await stage.shown() });
+
+/** Tells how it ends, and that it ends so whatever call the agent dies after. */
+function scenario(
+  name: string,
+  run: (stage: Stage) => Promise<void>,
+  check: (end: Ending, stage: Stage) => Promise<void>,
+) {
+  test(name, async () => {
+    const stage = await play(run);
+    await check(await endOf(stage), stage);
+  });
+  test(`${name}, whatever call the agent dies after`, async () => {
+    const whole = await play(run);
+    const end = await endOf(whole);
+    for (let call = 0; call < whole.calls; call++) {
+      const stage = await play(run, call);
+      const from = `died after call ${call}`;
+      expect({ from, deaths: stage.deaths, ...(await endOf(stage)) }).toEqual({ from, deaths: 1, ...end });
+    }
+  }, 60_000);
+}
+
+scenario(
+  "a pod of the API runs, is told of, and is gone when it was deleted and nothing of it is left",
+  async (stage) => {
+    await stage.apply("web", { terminationGracePeriodSeconds: 7 });
+    await stage.advance("5s");
+    await stage.remove("web");
+    await stage.advance("30s");
+  },
+  async (end, stage) => {
+    expect(end).toEqual({ node: [], api: [] });
+    expect(await stage.events("web")).toMatchInlineSnapshot(`
+      [
+        "1x Normal Pulled: Container image "busybox:1" already present on machine and can be accessed by the pod",
+        "1x Normal Created: Container created",
+        "1x Normal Started: Container started",
+        "1x Normal Killing: Stopping container a",
+      ]
+    `);
+  },
+);
+
+scenario(
+  "work that is done stays done",
+  async (stage) => {
+    await stage.apply("job", { restartPolicy: "Never" });
+    await stage.advance("5s");
+    if (stage.runtime.containers.size > 0) await stage.exit("a", 3);
+    await stage.advance("30s");
+  },
+  async ({ api }) => {
+    expect(api).toEqual(["job Failed: a terminated Error 3"]);
+  },
+);
+
+test("a pod that was deleted before this node heard of it never begins, and is removed from the API", async () => {
+  const stage = await createStage(inCluster);
+  await stage.apply("web");
+  await stage.remove("web", 30);
+  await stage.start();
+  await stage.advance("5s");
+  expect(await endOf(stage)).toEqual({ node: [], api: [] });
+  expect(stage.runtime.timeline).toEqual([]);
+});
+
+test("a pod that was deleted by force while the agent was down ends when it is back", async () => {
+  const stage = await play((first) => first.apply("web", { terminationGracePeriodSeconds: 7 }));
+  await stage.advance("5s");
+  await stage.stop();
+  await stage.remove("web", 0);
+  expect(stage.scene().some((line) => line.includes("running"))).toBe(true);
+  await stage.start();
+  await stage.advance("30s");
+  expect(await endOf(stage)).toEqual({ node: [], api: [] });
+});
+
+test("a pod that was bound and deleted again while the agent was down leaves no trace", async () => {
+  const stage = await play(async () => {});
+  await stage.stop();
+  await stage.apply("web");
+  await stage.remove("web", 0);
+  await stage.start();
+  await stage.advance("5s");
+  expect([stage.scene(), stage.runtime.timeline]).toEqual([[], []]);
+});
+
+test("an exit is told when the API server is back, as it was", async () => {
+  const stage = await play((first) => first.apply("job", { restartPolicy: "Never" }));
+  await stage.advance("5s");
+  stage.kube.goDown();
+  await stage.exit("a", 3);
+  await stage.advance("1m");
+  stage.kube.comeBack();
+  await stage.advance("1m");
+  expect(await stage.shown()).toEqual(["job Failed: a terminated Error 3"]);
+});
+
+test("the end of a deleted pod that could not be told is told by the next agent, when nothing of the pod is left", async () => {
+  const stage = await play((first) => first.apply("web", { terminationGracePeriodSeconds: 7 }));
+  await stage.advance("5s");
+  stage.runtime.programs.set("a", { onTerm: "ignores" });
+  await stage.remove("web", 7);
+  const seen: string[] = [];
+  stage.kube.goDown();
+  await stage.exit("a", 5);
+  await stage.advance("30s");
+  stage.kill();
+  stage.kube.comeBack();
+  stage.kube.before.delete = async () => void seen.push(...(await stage.shown()));
+  await stage.start();
+  await stage.advance("1m");
+  expect(seen[0]).toBe("web Failed: a terminated Error 5");
+  expect(await endOf(stage)).toEqual({ node: [], api: [] });
+});
+
+test("a node that starts without its API server runs its pods, and tells of them when it is back", async () => {
+  const stage = await play((first) => first.apply("web"));
+  await stage.advance("5s");
+  await stage.stop();
+  stage.kube.goDown();
+  for (const { id } of stage.runtime.containers.values()) stage.runtime.exit(id, 1);
+  await stage.start();
+  await stage.advance("30s");
+  expect(stage.pods().map(({ status }) => status.containerStatuses?.[0]?.restartCount)).toEqual([1]);
+  stage.kube.comeBack();
+  await stage.advance("1m");
+  expect(await stage.shown()).toEqual(["web Running, ready: a running (restarts: 1)"]);
+});
+
+test("an image that cannot be pulled is told of as users know it", async () => {
+  const stage = await play((first) =>
+    first.apply("web", { containers: [{ name: "a", image: "gone:1", imagePullPolicy: "IfNotPresent" }] }),
+  );
+  await stage.advance("9s");
+  expect(await stage.shown()).toEqual(["web Pending: a waiting ImagePullBackOff"]);
+  expect(await stage.events("web")).toMatchInlineSnapshot(`
+    [
+      "1x Normal Pulling: Pulling image "gone:1"",
+      "1x Warning Failed: Failed to pull image "gone:1": pullImage: failed to resolve reference "gone:1"",
+      "1x Warning Failed: Error: ErrImagePull",
+      "1x Normal BackOff: Back-off pulling image "gone:1"",
+      "1x Warning Failed: Error: ImagePullBackOff",
+    ]
+  `);
+});
+
+test("a crash loop counts its events", async () => {
+  const stage = await createStage(inCluster);
+  stage.runtime.programs.set("a", { exitsAfterMs: 100, exitCode: 1 });
+  await stage.start();
+  await stage.apply("web");
+  await stage.advance("1m");
+  expect(await stage.events("web")).toMatchInlineSnapshot(`
+    [
+      "4x Normal Pulled: Container image "busybox:1" already present on machine and can be accessed by the pod",
+      "4x Normal Created: Container created",
+      "4x Normal Started: Container started",
+      "3x Warning BackOff: Back-off restarting failed container a in pod web_default(00000000-0000-4000-8000-000000000001)",
+    ]
+  `);
+});
+
+test("a static pod shows in the API, and deleting what shows it ends nothing", async () => {
+  const stage = await play(async (first) => {
+    await first.offer(makePod("web"));
+    await first.advance("5s");
+  });
+  expect(await stage.shown()).toEqual([]);
+  stage.agent.cluster?.node("node-uid");
+  await stage.advance("1s");
+  expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
+  await stage.remove("web-node", 0);
+  await stage.advance("1s");
+  expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
+  expect(stage.runtime.timeline.filter(({ change }) => change === "stopped")).toEqual([]);
+  await stage.offer();
+  await stage.advance("1m");
+  expect(await endOf(stage)).toEqual({ node: [], api: [] });
+});
+
+test("when nothing changes nothing is asked of the API server", async () => {
+  const stage = await play((first) => first.apply("web"));
+  await stage.advance("30s");
+  stage.kube.calls.length = 0;
+  await stage.advance("4m");
+  expect(stage.kube.calls.filter((call) => !call.startsWith("watch"))).toEqual([]);
+  expect(stage.clock.now()).toBeGreaterThan(FakeClock.start);
+});
+
+test("no status goes back to Pending because the agent is new", async () => {
+  const stage = await play((first) => first.apply("web"));
+  await stage.advance("5s");
+  const phases = new Set<string>();
+  stage.kube.after.patch = async () => void phases.add((await stage.shown())[0] ?? "");
+  await stage.stop();
+  stage.kube.failures = { watch: [unreachable()] };
+  await stage.start();
+  await stage.advance("1m");
+  expect([...phases].filter((line) => line.includes("Pending"))).toEqual([]);
+});

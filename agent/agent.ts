@@ -11,7 +11,7 @@ import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
 import { createSharedPulls } from "./act/shared-pulls.ts";
 import type { PodDisk } from "./act/volume.ts";
-import { type Cluster, type ClusterParts, createCluster } from "./cluster.ts";
+import type { Cluster, ClusterNeeds } from "./cluster.ts";
 import type { Action } from "./decide/action.ts";
 import { containerHash } from "./decide/container-hash.ts";
 import type { SourceKind } from "./decide/desired.ts";
@@ -42,8 +42,8 @@ export interface AgentParts {
   /** The runtime's name is asked of the runtime. */
   readonly settings: () => Omit<Settings, "runtimeName">;
   readonly sources: readonly PodSource[];
-  /** The cluster that this node belongs to; undefined where it stands alone. */
-  readonly cluster?: Pick<ClusterParts, "kube" | "nodeName" | "random">;
+  /** Makes the rooms that face the cluster; undefined where the node stands alone. */
+  readonly join?: (needs: ClusterNeeds) => Cluster;
   /** A source that is configured cannot be heard, or none is: then nobody can say that a pod is unwanted, and none is ended. */
   readonly hasSilentSource: boolean;
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
@@ -87,7 +87,7 @@ export function createAgent(parts: AgentParts): Agent {
     records: createPodRecords(disk.root, log),
     clock,
     log,
-    kinds: [...parts.sources.map(({ kind }) => kind), ...(parts.cluster === undefined ? [] : (["api"] as const))],
+    kinds: [...parts.sources.map(({ kind }) => kind), ...(parts.join === undefined ? [] : (["api"] as const))],
     hasSilentSource: parts.hasSilentSource,
     wake,
     interrupt: (uid) => loop.interrupt(uid),
@@ -97,8 +97,7 @@ export function createAgent(parts: AgentParts): Agent {
       cluster?.complete();
     },
   });
-  const cluster =
-    parts.cluster && createCluster({ ...parts.cluster, clock, log }, { desired, imageSizeBytes: sizeOf(images) });
+  const cluster = parts.join?.({ desired, imageSizeBytes: sizeOf(images) });
 
   function wakeAll(): void {
     loop.forgive();

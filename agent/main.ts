@@ -4,7 +4,7 @@ import { createFiles, type Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
 import { giveBackMemory } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
-import { createNet } from "../host/net.ts";
+import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
 import { type Agent, createAgent, type PodSource } from "./agent.ts";
 import type { Config } from "./config/config.ts";
@@ -13,11 +13,13 @@ import type { Refusal } from "./decide/node-report.ts";
 import { followStaticPath } from "./desired/static-files.ts";
 import { factsOf, readFigures } from "./facts.ts";
 import { followHostIPs } from "./host-ips.ts";
+import type { JoinParts, Membership } from "./join.ts";
 import { localSocket } from "./local-socket.ts";
 import { ownRoot, ownRuntime } from "./ownership.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
 import { failStart, inOrder, StartError } from "./start-error.ts";
+import type { NodeFacts } from "./translate/node-facts.ts";
 
 const STOP_WITHIN_MS = 5_000;
 
@@ -55,7 +57,18 @@ async function runOn(
     random: Math.random,
   });
   const { nodeIPs: told, nodeName } = config;
-  const hostIPs = followHostIPs({ told, nodeName, net: createNet(), clock, arrived: () => agent.wakeAll() }, signal);
+  const hostIPs = followHostIPs(
+    {
+      told,
+      nodeName,
+      net: createNet(),
+      clock,
+      arrived: () => agent.wakeAll(),
+      ...(config.kubeconfig !== undefined && { changed: () => membership?.doubtAddresses(), resolve: resolveName }),
+    },
+    signal,
+  );
+  const membership = await memberOf(config, { machine, figures, runtime, addresses: hostIPs, clock, log });
   const agent = createAgent({
     runtime,
     clock,
@@ -66,19 +79,48 @@ async function runOn(
     settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
     hasSilentSource: isAnySourceSilent(config, log),
     sources: sourcesOf(config, clock, log),
+    ...(membership && { join: membership.join }),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
     atRest: giveBackMemory,
   });
+  if (membership !== undefined) onRuntimeChange(agent, membership.doubtRuntime);
   const server = listen(root, agent, clock);
   log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
+    const ended = membership?.run(signal);
     await runToEnd(agent, clock, signal).catch(failStart("the records of earlier pods cannot be read", inOrder));
+    await ended;
   } finally {
     await server.stop();
+    membership?.close();
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods go on");
+}
+
+type Belongings = Pick<JoinParts, "machine" | "runtime" | "addresses" | "clock" | "log"> & {
+  readonly figures: Pick<NodeFacts, "storageCapacityBytes">;
+};
+
+/** What makes this machine a node of the cluster that a kubeconfig names. Throws `StartError` where that cannot be used. */
+async function memberOf(config: Config, { figures, ...parts }: Belongings): Promise<Membership | undefined> {
+  const { kubeconfig } = config;
+  if (kubeconfig === undefined) return undefined;
+  // Loaded only where it is used: a node that stands alone has no need of it in its memory.
+  const { becomeMember } = await import("./join.ts");
+  const storageBytes = figures.storageCapacityBytes;
+  return await becomeMember({ ...parts, config, kubeconfig, storageBytes, random: Math.random });
+}
+
+/** Calls whenever the container runtime came or went. */
+function onRuntimeChange({ node }: Agent, changed: () => void): void {
+  let before = node.report().runtime.state;
+  node.subscribe(() => {
+    const { state } = node.report().runtime;
+    if (state !== before) changed();
+    before = state;
+  });
 }
 
 /** What `berth pods` asks. */
@@ -127,15 +169,15 @@ async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Fi
   );
 }
 
-/**
- * An API server that is named cannot be heard by this release, and without any source nothing can be unwanted: in both cases pods of
- * others on this node are none of our business.
- */
+/** Without any source nothing can be unwanted: pods of others on this node are none of our business then. */
 function isAnySourceSilent({ kubeconfig, staticPodPath, staticPodURL }: Config, log: Log): boolean {
-  const hasSource = staticPodPath !== undefined || staticPodURL !== undefined;
+  const hasSource = [kubeconfig, staticPodPath, staticPodURL].some((source) => source !== undefined);
   if (!hasSource)
-    log.warn({}, "no source of pods is configured (staticPodPath, staticPodURL): nothing will be started");
-  return kubeconfig !== undefined || !hasSource;
+    log.warn(
+      {},
+      "no source of pods is configured (--kubeconfig, staticPodPath, staticPodURL): nothing will be started",
+    );
+  return !hasSource;
 }
 
 function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[] {

@@ -1,9 +1,8 @@
+import { kubernetesVersion } from "../proto/kubernetes/version.ts";
+
 /** Set by the build; a run from source has neither. */
 declare const BERTH_VERSION: string | undefined;
 declare const BERTH_COMMIT: string | undefined;
-
-/** The release of Kubernetes whose API and kubelet this one follows. */
-const kubernetesVersion = "v1.36.3";
 
 /** `berth 0.1.0 (1a2b3c4d5e6f)` */
 export function versionLine(): string {

@@ -42,7 +42,18 @@ export interface Config {
   readonly seccompDefault: boolean;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
 
+  /** Requests to the API server but heartbeats and events; undefined: no limit. */
+  readonly kubeAPI: RequestRate | undefined;
+  /** Events, likewise. */
+  readonly events: RequestRate | undefined;
+
   readonly node: NodeConfig;
+}
+
+/** So many requests a second, and so many at once after a rest. */
+export interface RequestRate {
+  readonly qps: number;
+  readonly burst: number;
 }
 
 /** What the Node object is made of, and how often it is reported. */

@@ -23,8 +23,6 @@ function ignored(name: string, type: FlagType, instead: string, rest: Rest = {})
   return { ...rest, name, type, instead, about: "accepted without effect", deprecated: true, implemented: false };
 }
 
-const standalone = "the agent runs static pods only, since it does not connect to an API server yet";
-const noNode = "no Node object is kept yet";
 const noCredentialProviders = "images are pulled without credential providers";
 const noCadvisor = "the agent has no cAdvisor";
 const deadContainers = "of a container's dead instances the newest is kept";
@@ -43,8 +41,13 @@ export const flagGroups: readonly FlagGroup[] = [
         must: "not empty",
       }),
       alone("hostname-override", "string", "the node's name, instead of the machine's"),
-      later("kubeconfig", "string", "how to reach the API server; without it, static pods only", standalone),
-      later("bootstrap-kubeconfig", "string", "a kubeconfig to get the first client certificate with", standalone),
+      alone("kubeconfig", "string", "how to reach the API server; without it, static pods only"),
+      later(
+        "bootstrap-kubeconfig",
+        "string",
+        "a kubeconfig to get the first client certificate with",
+        "no certificate is asked for yet: --kubeconfig has to have one",
+      ),
       later("cert-dir", "string", "where certificates are kept", "no certificates are made yet", {
         default: "/var/lib/kubelet/pki",
         must: "not empty",
@@ -116,8 +119,8 @@ export const flagGroups: readonly FlagGroup[] = [
     flags: [
       sets("registerNode", "register-node", "bool"),
       sets("registerWithTaints", "register-with-taints", "[]v1.Taint"),
-      later("node-labels", "mapStringString", "labels for the Node object", noNode),
-      later("cloud-provider", "string", "external where a cloud controller completes the Node", noNode, {
+      alone("node-labels", "mapStringString", "labels for the Node object"),
+      alone("cloud-provider", "string", "external where a cloud controller completes the Node", {
         allowed: ["", "external"],
       }),
       sets("providerID", "provider-id", "string", { deprecated: false }),

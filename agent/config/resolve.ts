@@ -1,6 +1,6 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/node.ts";
-import type { Config, NodeConfig } from "./config.ts";
+import type { Config, NodeConfig, RequestRate } from "./config.ts";
 import { parseDuration } from "./duration.ts";
 import { flagGroups } from "./flag-table.ts";
 import type { Settings } from "./settings.ts";
@@ -57,8 +57,15 @@ export function resolveConfig(
     failCgroupV1: kubelet.failCgroupV1,
     seccompDefault: kubelet.seccompDefault,
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
+    kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
+    events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
     node: resolveNode(kubelet, flags),
   };
+}
+
+/** 0 a second stands for no limit. */
+function rateOf(qps: number, burst: number): RequestRate | undefined {
+  return qps === 0 ? undefined : { qps, burst: Math.max(1, burst) };
 }
 
 function resolveNode(kubelet: KubeletConfiguration, { nodeLabels, cloudProvider }: FlagSettings): NodeConfig {

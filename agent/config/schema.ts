@@ -19,7 +19,6 @@ const noServer = "the node serves no API yet";
 const noHealth = "no health port is served yet";
 const noTracing = "no traces are sent";
 const noApiServer = "there is no connection to an API server yet";
-const noNode = "no Node object is kept yet";
 const noNodeCgroups = "pods and the node get no cgroups of their own yet";
 const noReservations = "nothing is reserved yet, pods may use the whole node";
 const noEviction = "nothing is evicted yet";
@@ -29,7 +28,6 @@ const noCpuManager = "containers share all CPUs";
 const noMemoryManager = "containers share all memory";
 const noTopologyManager = "resources are not aligned to NUMA nodes";
 const noShutdown = "a shutdown of the machine does not end pods in order yet";
-const noRateLimit = "requests to the API server are not made yet";
 const noVerification = "an image on the node is used without asking for its pull credentials again";
 const noIptables = "no iptables rules are written";
 const oneLogStream = "all log lines go to one stream, unbuffered";
@@ -154,8 +152,8 @@ export const schema = {
   preloadedImagesVerificationAllowlist: later("[]string", noVerification, {
     must: "an image name without tag or digest, or a prefix ending in /*",
   }),
-  eventRecordQPS: later("*int32", "no events are sent to an API server yet", { default: 50, ...natural }),
-  eventBurst: later("int32", "no events are sent to an API server yet", { default: 100, ...natural }),
+  eventRecordQPS: done("*int32", { default: 50, ...natural }),
+  eventBurst: done("int32", { default: 100, ...natural }),
   enableDebuggingHandlers: later("*bool", noServer, { default: true, ...unlessOff }),
   enableContentionProfiling: later("bool", "no profiles are taken"),
   healthzPort: later("*int32", noHealth, { default: 10248, ...port, implementedValues: [0] }),
@@ -168,9 +166,9 @@ export const schema = {
   clusterDomain: done("string"),
   clusterDNS: done("[]string", { must: "an IP address" }),
   streamingConnectionIdleTimeout: later("Duration", noServer, { default: "4h" }),
-  nodeStatusUpdateFrequency: later("Duration", noNode, { default: "10s" }),
-  nodeStatusReportFrequency: later("Duration", noNode, { default: "5m" }),
-  nodeLeaseDurationSeconds: later("int32", noNode, { default: 40, range: [1, 2_147_483_647] }),
+  nodeStatusUpdateFrequency: done("Duration", { default: "10s" }),
+  nodeStatusReportFrequency: done("Duration", { default: "5m" }),
+  nodeLeaseDurationSeconds: done("int32", { default: 40, range: [1, 2_147_483_647] }),
   imageMinimumGCAge: later("Duration", noImageGc, { default: "2m", ...notNegative }),
   imageMaximumGCAge: later("Duration", noImageGc, notNegative),
   imageGCHighThresholdPercent: later("*int32", noImageGc, { default: 85, ...percent, implementedValues: [100] }),
@@ -233,14 +231,14 @@ export const schema = {
   runOnce: later("bool", "the agent keeps running"),
   cpuCFSQuota: done("*bool", { default: true }),
   cpuCFSQuotaPeriod: done("*Duration", { default: "100ms", range: ["1ms", "1s"] }),
-  nodeStatusMaxImages: later("*int32", noNode, { default: 50, range: [-1, 2_147_483_647] }),
+  nodeStatusMaxImages: done("*int32", { default: 50, range: [-1, 2_147_483_647] }),
   maxOpenFiles: later("int64", "the agent keeps the limit it was started with", {
     default: 1_000_000,
     range: [0, Number.MAX_SAFE_INTEGER],
   }),
-  contentType: later("string", noRateLimit, { default: "application/vnd.kubernetes.protobuf" }),
-  kubeAPIQPS: later("*int32", noRateLimit, { default: 50, ...natural }),
-  kubeAPIBurst: later("int32", noRateLimit, { default: 100, ...natural }),
+  contentType: later("string", "requests and answers are JSON", { default: "application/vnd.kubernetes.protobuf" }),
+  kubeAPIQPS: done("*int32", { default: 50, ...natural }),
+  kubeAPIBurst: done("int32", { default: 100, ...natural }),
   serializeImagePulls: done("*bool", { default: true }),
   maxParallelImagePulls: done("*int32", { range: [1, 2_147_483_647] }),
 
@@ -310,7 +308,7 @@ export const schema = {
   volumePluginDir: later("string", "no volume plugins are loaded", {
     default: "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
   }),
-  providerID: later("string", noNode),
+  providerID: done("string"),
   kernelMemcgNotification: later("bool", noEviction),
 
   logging: group,
@@ -351,12 +349,12 @@ export const schema = {
   seccompDefault: done("*bool", { default: false }),
   memoryThrottlingFactor: later("*float64", noNodeCgroups, { default: 0.9, range: [Number.MIN_VALUE, 1] }),
   memoryReservationPolicy: later("string", noNodeCgroups, { default: "None", allowed: ["None", "TieredReservation"] }),
-  registerWithTaints: later("[]struct", noNode),
+  registerWithTaints: done("[]struct"),
   "registerWithTaints[].key": later("string", "", { must: "a label key such as example.com/role" }),
   "registerWithTaints[].value": later("string", "", { must: "a label value" }),
   "registerWithTaints[].effect": later("string", "", { allowed: ["NoSchedule", "PreferNoSchedule", "NoExecute"] }),
   "registerWithTaints[].timeAdded": later("*Time", ""),
-  registerNode: later("*bool", noNode, { default: true, ...unlessOff }),
+  registerNode: done("*bool", { default: true, ...unlessOff }),
   tracing: { type: "*struct", implemented: true },
   "tracing.endpoint": later("*string", noTracing, {
     must: "an address such as localhost:4317, or one of dns, unix, unix-abstract",

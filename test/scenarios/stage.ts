@@ -1,8 +1,10 @@
 import { type Agent, createAgent } from "../../agent/agent.ts";
+import { type ClusterNeeds, createCluster } from "../../agent/cluster.ts";
 import type { OfferedPod } from "../../agent/decide/merge.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import type { PodReport } from "../../agent/report/pod-story.ts";
 import type { Runtime } from "../../cri/runtime.ts";
+import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import { events, pods } from "../../kube/resource.ts";
@@ -74,13 +76,15 @@ export class Stage {
     const life = new AbortController();
     this.#life = life;
     const alive = <T extends object>(target: T) => this.#mortal(target, life.signal);
+    const clock: Clock = {
+      now: this.clock.now,
+      wakeAt: (at, wake) => this.clock.wakeAt(at, () => (life.signal.aborted ? undefined : wake())),
+    };
+    const log = this.#log(life.signal);
     this.agent = createAgent({
       runtime: alive(this.runtime as Runtime),
-      clock: {
-        now: this.clock.now,
-        wakeAt: (at, wake) => this.clock.wakeAt(at, () => (life.signal.aborted ? undefined : wake())),
-      },
-      log: this.#log(life.signal),
+      clock,
+      log,
       disk: {
         root: alive(this.disk.at("/root")),
         logs: alive(this.disk.at("/logs")),
@@ -104,7 +108,8 @@ export class Stage {
       ],
       hasSilentSource: false,
       ...(this.#options.isInCluster === true && {
-        cluster: { kube: alive<Kube>(this.kube), nodeName: "node", random: () => 0 },
+        join: (needs: ClusterNeeds) =>
+          createCluster({ kube: alive<Kube>(this.kube), nodeName: "node", random: () => 0, clock, log }, needs),
       }),
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       atRest: () => {},

@@ -1,0 +1,109 @@
+import type { CriRuntime } from "../cri/client.ts";
+import type { Clock } from "../host/clock.ts";
+import { createExec } from "../host/exec.ts";
+import type { Files } from "../host/files.ts";
+import type { Log } from "../host/log.ts";
+import { readMachine } from "../host/machine.ts";
+import { createKube } from "../kube/client.ts";
+import { createConnection } from "../kube/connection.ts";
+import { KubeError } from "../kube/error.ts";
+import { readKubeconfig } from "../kube/kubeconfig.ts";
+import { kubernetesVersion } from "../proto/kubernetes/version.ts";
+import { type Cluster, type ClusterNeeds, createCluster } from "./cluster.ts";
+import type { Config } from "./config/config.ts";
+import type { Taken } from "./decide/taken.ts";
+import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
+import { StartError } from "./start-error.ts";
+
+export interface JoinParts {
+  readonly config: Config;
+  /** Of the cluster's kubeconfig; absolute. */
+  readonly kubeconfig: string;
+  readonly machine: Files;
+  readonly storageBytes: number;
+  readonly runtime: CriRuntime;
+  readonly addresses: () => readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** From 0 up to 1, for jitter. */
+  readonly random: () => number;
+}
+
+/** What makes this machine a node of a cluster. */
+export interface Membership {
+  /** Makes the rooms that face the cluster; called once, by the agent. */
+  readonly join: (needs: ClusterNeeds) => Cluster;
+  /** Keeps the Node object and its lease until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+  /** The node's addresses may be others. */
+  doubtAddresses(): void;
+  /** The connection to the container runtime came or went. */
+  doubtRuntime(): void;
+  close(): void;
+}
+
+/**
+ * The adapters and rooms that only a node of a cluster needs; whoever stands alone never loads this file. Throws `StartError` where
+ * the kubeconfig cannot be used. Nothing is sent before `run`.
+ */
+export async function becomeMember(parts: JoinParts): Promise<Membership> {
+  const { config, machine, runtime, clock, log, random } = parts;
+  const cluster = await readCluster(parts);
+  const rates = { main: config.kubeAPI, events: config.events };
+  const connection = createConnection({ cluster, userAgent: userAgent(), rates, clock, log, random });
+  const kube = createKube({ connection, clock, log, random });
+  let joined: Cluster | undefined;
+  const room = createOwnNodeRoom({
+    kube,
+    runtime,
+    clock,
+    log,
+    random,
+    settings: nodeSettingsOf(config, `${kubernetesVersion}+berth`, undefined),
+    mayRegister: config.node.registerNode,
+    machine: { ...readMachine(machine.root), storageBytes: parts.storageBytes },
+    addresses: parts.addresses,
+    record: ({ object, ...event }) => joined?.recorder.record(object, event),
+    changed() {
+      const node = room.node();
+      if (node !== "unknown") joined?.node(node?.metadata.uid);
+    },
+  });
+
+  return {
+    join(needs) {
+      const rooms = createCluster({ kube, nodeName: config.nodeName, clock, log, random }, needs);
+      joined = {
+        ...rooms,
+        took(taken) {
+          if (hasBroughtImage(taken)) room.doubtImages();
+          rooms.took(taken);
+        },
+      };
+      return joined;
+    },
+    run: room.run,
+    doubtAddresses: room.doubtAddresses,
+    doubtRuntime: room.doubtRuntime,
+    close: connection.close,
+  };
+}
+
+async function readCluster({ kubeconfig, machine, clock, log }: JoinParts) {
+  try {
+    const told = { path: kubeconfig, files: machine, environment: process.env, clock, log };
+    return await readKubeconfig({ ...told, exec: createExec() });
+  } catch (error) {
+    if (!(error instanceof KubeError)) throw error;
+    throw new StartError(error.message, { cause: error });
+  }
+}
+
+function hasBroughtImage({ action, result }: Taken): boolean {
+  return action.kind === "pullImage" && typeof result !== "string" && result.ok;
+}
+
+/** As the kubelet's: program, platform. */
+function userAgent(): string {
+  return `berth/${kubernetesVersion} (linux/${process.arch === "x64" ? "amd64" : process.arch})`;
+}

@@ -38,9 +38,19 @@ interface Setting {
   readonly clock?: Clock;
   readonly rates?: Partial<Rates>;
   readonly log?: FakeLog;
+  readonly random?: () => number;
 }
 
-function connectTo({ port = 1, host = "127.0.0.1", cluster, identity = {}, clock, rates, log }: Setting): Connection {
+function connectTo({
+  port = 1,
+  host = "127.0.0.1",
+  cluster,
+  identity = {},
+  clock,
+  rates,
+  log,
+  random,
+}: Setting): Connection {
   const connection = createConnection({
     cluster: {
       server: new URL(`https://${host}:${port}`),
@@ -53,7 +63,7 @@ function connectTo({ port = 1, host = "127.0.0.1", cluster, identity = {}, clock
     userAgent: "berth/test",
     rates: { main: undefined, events: undefined, ...rates },
     clock: clock ?? createClock(),
-    random: () => 0.5,
+    random: random ?? (() => 0.5),
     log: log ?? new FakeLog(),
   });
   closers.push(() => connection.close());
@@ -231,7 +241,17 @@ describe("what keeps us from the server is said with what to do:", () => {
       says: /certificate required.*a client without credentials/,
     },
     {
-      when: "our own certificate has expired",
+      when: "our own certificate has expired, and the server resets",
+      setting: () =>
+        withServer(
+          { ...serving, requestCert: true, rejectUnauthorized: true, ca: authority.cert, maxVersion: "TLSv1.2" },
+          { identity: { certificate: authority.issue({ commonName: "system:node:a", ...expired }) } },
+        ),
+      code: "TLS",
+      says: /our client certificate has expired on 20\d\d-.*give this node a new one/,
+    },
+    {
+      when: "our own certificate has expired, and the server says nothing",
       setting: () =>
         withServer(
           { ...serving, requestCert: true, rejectUnauthorized: true, ca: authority.cert },
@@ -515,6 +535,21 @@ describe("a request is sent again", () => {
     await until(() => server.open().length === 1);
   });
 
+  test("when the server had no room for one more, whatever it is", async () => {
+    const server = await serve((request) => setTimeout(() => reply(request, 200, "ok"), 20), {
+      ...serving,
+      settings: { maxConcurrentStreams: 1 },
+    });
+    const connection = connectTo({ port: server.port });
+    const post = { ...get("/x"), method: "POST", body: {} } as const;
+    expect(await Promise.all([connection.request(post), connection.request(post), connection.request(post)])).toEqual([
+      "ok",
+      "ok",
+      "ok",
+    ]);
+    expect(server.received.length).toBe(3);
+  });
+
   test("when it came to a server that was just starting", async () => {
     const probe = createTcpServer();
     const port = await listening(probe);
@@ -770,18 +805,35 @@ test("a quiet connection is asked every 15 seconds and stays, and is left alone 
 });
 
 test("a deadline ends what hangs, and the signal what is no longer wanted", async () => {
-  const { port } = await serve(() => undefined);
-  const connection = connectTo({ port });
+  const server = await serve(() => undefined);
+  const connection = connectTo({ port: server.port });
   expect(await failureOf(connection.request({ ...get("/x"), deadlineMs: 100 }))).toMatchObject({
     code: "TIMEOUT",
     message: "GET /x: no answer within 100 ms",
   });
+  await until(() => server.received[0]?.stream.closed === true);
   const abort = new AbortController();
   const asked = failureOf(connection.request({ ...get("/x"), signal: abort.signal }));
+  await until(() => server.received.length === 2);
   abort.abort();
   expect((await asked).code).toBe("CANCELLED");
+  await until(() => server.received[1]?.stream.closed === true);
   const early = failureOf(connection.request({ ...get("/x"), signal: abort.signal }));
   expect((await early).code).toBe("CANCELLED");
+});
+
+test("many who ask for a server that is away do not knock more often than one", async () => {
+  let knocks = 0;
+  const port = await listening(
+    createTcpServer((socket) => {
+      knocks += 1;
+      socket.destroy();
+    }),
+  );
+  const connection = connectTo({ port, clock: runningFrom(now, 20), random: Math.random });
+  const asked = Array.from({ length: 50 }, () => failureOf(connection.request({ ...get("/x"), deadlineMs: 20_000 })));
+  expect(new Set((await Promise.all(asked)).map(({ code }) => code))).toEqual(new Set(["UNREACHABLE"]));
+  expect(knocks).toBeLessThan(15);
 });
 
 test("close ends everything under way, and nothing can be asked for afterwards", async () => {

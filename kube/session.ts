@@ -81,10 +81,11 @@ export function openSession({ cluster, identity, clock, retired, ended }: Sessio
     why ??= reason;
     http2.destroy();
   }
-  /** What broke it off. A server that will not have our certificate may do so without a word. */
+  /** What broke it off. A server that will not have our certificate may do so without a word, or with a reset. */
   function broken(cause: unknown): KubeError {
     const now = clock.now();
-    const own = hasAnswered || cause !== undefined ? undefined : ownTimeProblem(identity, now);
+    const isSilent = cause === undefined || Reflect.get(Object(cause), "code") === "ECONNRESET";
+    const own = isSilent && !hasAnswered ? ownTimeProblem(identity, now) : undefined;
     if (own !== undefined) return new KubeError("TLS", `${host} has ended the connection: ${own}`);
     return toConnectError(cause, { cluster, identity, now });
   }

@@ -88,6 +88,15 @@ test("a clock that is set back an hour makes no silence longer", async () => {
   expect(told).toEqual(["15s ping", "30s dead"]);
 });
 
+test("nor does one that was set back while nothing was expected", async () => {
+  const { clock, told, scene, expectSomething } = started();
+  scene.answersPings = false;
+  clock.jump(-3_600_000);
+  expectSomething();
+  await clock.advance(120_000);
+  expect(told).toEqual(["15s ping", "30s dead"]);
+});
+
 test("once stopped it says nothing more", async () => {
   const { clock, told, watchdog, expectSomething } = started();
   expectSomething();

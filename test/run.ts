@@ -23,7 +23,8 @@ function upstreamSuite(): Suite {
   const source = locatePrograms();
   const unavailable = source.kind === "unavailable" ? source.reason : undefined;
   const argv = [process.execPath, "test/upstream/build.ts"];
-  return { name: "upstream programs", argv, hasReport: false, timeoutMs: 40 * minuteMs, unavailable };
+  // With the time that the others leave it.
+  return { name: "upstream programs", argv, hasReport: false, timeoutMs: 60 * minuteMs, unavailable };
 }
 
 /**

@@ -7,6 +7,7 @@ import { createMounts } from "../host/mounts.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
 import { type Agent, createAgent, type PodSource } from "./agent.ts";
+import { checkCgroups } from "./cgroup-version.ts";
 import type { Config } from "./config/config.ts";
 import type { OfferedPod } from "./decide/merge.ts";
 import type { Refusal } from "./decide/node-report.ts";
@@ -18,7 +19,7 @@ import { localSocket } from "./local-socket.ts";
 import { ownRoot, ownRuntime } from "./ownership.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
-import { failStart, inOrder, StartError } from "./start-error.ts";
+import { failStart, inOrder } from "./start-error.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 
 const STOP_WITHIN_MS = 5_000;
@@ -149,24 +150,6 @@ async function runToEnd(agent: Agent, clock: Clock, signal: AbortSignal): Promis
   await outOfPatience.catch(() => {
     // Patience was not needed: the last calls have ended by themselves.
   });
-}
-
-/** Decision 3: cgroup v2 or none. */
-async function checkCgroups({ cgroupsPerQOS, failCgroupV1 }: Config, machine: Files, log: Log): Promise<void> {
-  const controllers = await machine.stat("sys/fs/cgroup/cgroup.controllers");
-  if (controllers !== undefined) return;
-  if (cgroupsPerQOS)
-    throw new StartError(
-      "cgroupsPerQOS is true, and /sys/fs/cgroup is not cgroup v2: boot with systemd.unified_cgroup_hierarchy=1, or set cgroupsPerQOS: false and enforceNodeAllocatable: []",
-    );
-  if (failCgroupV1)
-    throw new StartError(
-      "this machine has cgroup v1, and failCgroupV1 is true: boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false",
-    );
-  log.warn(
-    {},
-    "this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own",
-  );
 }
 
 /** Without any source nothing can be unwanted: pods of others on this node are none of our business then. */

@@ -7,7 +7,7 @@ const usage = `Berth is a Kubernetes node agent.
 
   berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
   berth pods            show the pods of the running agent (-o json, --watch, --root-dir)
-  berth version         show the release
+  berth version         show the release (-o json)
 
 Started under the name kubelet it takes the kubelet's flags at once.
 `;
@@ -23,6 +23,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return await (await import("./pods.ts")).pods(rest);
     case "version":
     case "--version":
+      if (rest.length > 0) return (await import("./print-version.ts")).printVersion(rest);
       process.stdout.write(versionLine());
       return 0;
     case undefined:

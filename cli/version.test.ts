@@ -36,6 +36,42 @@ test("a kubelet's raw version has every field that the kubelet prints, in its or
   expect(raw).toEndWith('"}\n');
 });
 
+/** Runs `berth version`. */
+async function run(...args: readonly string[]) {
+  const argv = [process.execPath, join(import.meta.dirname, "main.ts"), "version", ...args];
+  const child = Bun.spawn(argv, { stdout: "pipe", stderr: "pipe" });
+  const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return { stdout, stderr, exitCode };
+}
+
+test("berth's version is JSON for whoever asks for that", async () => {
+  for (const args of [["-o", "json"], ["-ojson"], ["--output=json"]]) {
+    const { stdout, exitCode } = await run(...args);
+    expect([JSON.parse(stdout), exitCode]).toEqual([
+      {
+        version: "from source",
+        gitCommit: "",
+        kubernetesVersion: version,
+        platform: expect.stringMatching(/^linux\/(amd64|arm64)$/),
+      },
+      0,
+    ]);
+  }
+});
+
+test("what berth's version does not know is refused with exit code 2", async () => {
+  expect(await run("-o", "yaml")).toEqual({
+    stdout: "",
+    stderr: "berth version: -o takes json, found yaml\n",
+    exitCode: 2,
+  });
+  for (const wrong of ["now", "--short"]) {
+    const { stdout, stderr, exitCode } = await run(wrong);
+    expect([stdout, exitCode]).toEqual(["", 2]);
+    expect(stderr).toContain(wrong);
+  }
+});
+
 test("berth's version is its own", () => {
   expect(versionLine()).toBe("berth from source\n");
 });

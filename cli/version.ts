@@ -4,11 +4,18 @@ import { kubernetesVersion } from "../proto/kubernetes/version.ts";
 declare const BERTH_VERSION: string | undefined;
 declare const BERTH_COMMIT: string | undefined;
 
+/** As Go names it. */
+const platform = `linux/${process.arch === "x64" ? "amd64" : process.arch}`;
+
 /** `berth 0.1.0 (1a2b3c4d5e6f)` */
 export function versionLine(): string {
-  const version = typeof BERTH_VERSION === "string" ? BERTH_VERSION : "from source";
   const commit = builtFrom() === "" ? "" : ` (${builtFrom()})`;
-  return `berth ${version}${commit}\n`;
+  return `berth ${release()}${commit}\n`;
+}
+
+/** The same for programs, and what they may have to hold it against. */
+export function versionFields(): Readonly<Record<string, string>> {
+  return { version: release(), gitCommit: builtFrom(), kubernetesVersion, platform };
 }
 
 /** `Kubernetes v1.36.3`: what kubeadm and installers read from `kubelet --version`, and hold against their own release. */
@@ -34,10 +41,14 @@ export function kubeletVersionRaw(): string {
     BuildDate: "1970-01-01T00:00:00Z",
     GoVersion: "",
     Compiler: "bun",
-    Platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
+    Platform: platform,
   };
   const shown = Object.entries(fields).map(([name, value]) => `${name}:${JSON.stringify(value)}`);
   return `version.Info{${shown.join(", ")}}\n`;
+}
+
+function release(): string {
+  return typeof BERTH_VERSION === "string" ? BERTH_VERSION : "from source";
 }
 
 /** The commit, with a plus where the tree differed from it; "unknown" where there was no git, "" for a run from source. */

@@ -62,8 +62,10 @@ test("a folder has its mode or none at all, at whatever moment its maker may die
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
     await making;
+    seen.add(statSync(path).mode & 0o777);
   }
-  expect([...seen].toSorted()).toEqual([0, 0o777]);
+  // On a busy machine all of it may happen between two looks: nothing but those two is ever to be seen.
+  expect([...new Set([0, ...seen])].toSorted()).toEqual([0, 0o777]);
 });
 
 test("a FIFO that nobody writes to is refused, and holds nobody", async () => {

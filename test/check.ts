@@ -6,8 +6,14 @@ import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, outcomeLine } from "./tally.ts";
 
 /**
+ * How long a quick test may take. Ten times what the longest does alone: two halves of them run side by side, on a machine that
+ * may have other things to do.
+ */
+const LONGEST_TEST_MS = 30_000;
+
+/**
  * The quick check over `files`: types, format, lint, unused code and every test that needs no machine. The static ones run side by
- * side; the tests follow by themselves, so that their clocks are not disturbed. One line each as they end.
+ * side; the tests follow in two halves, one for each of two cores. One line each as they end.
  */
 export async function check(
   files: readonly TestFile[],
@@ -17,7 +23,11 @@ export async function check(
   const run = async (suite: Suite) => await announce(await runSuite(suite, reports), say);
   const quick = files.filter(({ isQuick }) => isQuick);
   const outcomes = await Promise.all(staticSuites().map(run));
-  return [...outcomes, await run(testSuite("unit and scenario tests", quick))];
+  const halves = [0, 1].map((half) => quick.filter((_, index) => index % 2 === half));
+  const tests = halves.map((half, index) =>
+    run(testSuite(`unit and scenario tests ${index + 1}/2`, half, {}, LONGEST_TEST_MS)),
+  );
+  return [...outcomes, ...(await Promise.all(tests))];
 }
 
 /**

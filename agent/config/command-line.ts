@@ -1,7 +1,9 @@
-import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
 import { shorten } from "../../proto/yaml/node.ts";
+import { parseBoolean } from "../../proto/yaml/scalar.ts";
 import type { Flag, FlagGroup } from "./flag.ts";
+import { nearestFlag } from "./nearest-flag.ts";
 import type { Problem } from "./problem.ts";
+import { releaseThatRemoved } from "./removed-flags.ts";
 
 /** One flag as it was written. */
 export interface GivenFlag {
@@ -28,8 +30,16 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
   let position = 0;
 
   const refuse = (where: string, message: string) => problems.push({ where: shorten(where), field: "", message });
-  const refuseWord = (word: string) =>
-    refuse("command line", `found ${shorten(JSON.stringify(word))}, which is no flag`);
+  function refuseWord(word: string, cure = "") {
+    refuse("command line", `found ${shorten(JSON.stringify(word))}, which is no flag${cure}`);
+  }
+
+  /** A switch stands alone: what was meant as its value needs the equals sign. */
+  function refuseSwitchValue(word: string, before: string) {
+    const name = before.replace(/^--/, "").replaceAll("_", "-");
+    const isValue = parseBoolean(word) !== undefined && byName.get(name)?.type === "bool";
+    refuseWord(word, isValue ? `: write --${name}=${word}` : "");
+  }
 
   function take(shown: string, flag: Flag, attached: string | undefined) {
     const text = attached ?? (needsNoValue(flag) ? "true" : argv[position++]);
@@ -48,8 +58,10 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
     const name = written.replaceAll("_", "-");
     const flag = byName.get(name);
     if (flag !== undefined) return take(`--${name}`, flag, attached);
-    const nearest = nearestName(name, [...byName.keys()]);
     if (attached === undefined) skipValue();
+    const release = releaseThatRemoved(name);
+    if (release !== undefined) return refuse(`--${written}`, `was removed in Kubernetes ${release}: take it out`);
+    const nearest = nearestFlag(name, flags);
     refuse(`--${written}`, `unknown flag${nearest === undefined ? "" : `, did you mean --${nearest}?`}`);
   }
 
@@ -70,7 +82,7 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
     if (word === "--") break;
     if (word.startsWith("--")) takeLong(word);
     else if (word.startsWith("-") && word !== "-") takeShort(word.slice(1));
-    else refuseWord(word);
+    else refuseSwitchValue(word, argv[position - 2] ?? "");
   }
   return { given, problems };
 }

@@ -1,7 +1,9 @@
 import { type Json, type MapNode, type Node, nodeOf, setAt, shorten } from "../../proto/yaml/node.ts";
 import type { GivenFlag } from "./command-line.ts";
+import { describeExpectation } from "./expectation.ts";
 import type { Flag } from "./flag.ts";
 import { readFlag } from "./flag-value.ts";
+import { fieldAt } from "./path.ts";
 import type { Problem } from "./problem.ts";
 
 /** What one flag was set to, all its repetitions together. */
@@ -29,7 +31,8 @@ export function readSettings(given: readonly GivenFlag[]): Settings {
     if ("value" in reading) byName.set(flag.name, { flag, value: reading.value });
     else {
       const found = flag.secret ? "a value that is not shown" : shorten(JSON.stringify(uses.at(-1)?.text));
-      problems.push({ where: originOf(flag), field: "", message: `found ${found}, must be ${reading.expected}` });
+      const expected = rangeOf(flag) ?? reading.expected;
+      problems.push({ where: originOf(flag), field: "", message: `found ${found}, must be ${expected}` });
     }
   }
   return { byName, problems };
@@ -54,6 +57,12 @@ export function settingWarnings({ byName }: Settings): readonly string[] {
       const shown = flag.secret ? "" : ` ${shorten(JSON.stringify(value))}`;
       return `${originOf(flag)}${shown} is known but not implemented yet: ${flag.instead}`;
     });
+}
+
+/** What a whole number may be by the field that the flag sets, which is less than what its type holds. */
+function rangeOf({ type, field }: Flag): string | undefined {
+  const row = field === undefined || !["int", "int32"].includes(type) ? undefined : fieldAt(field);
+  return row?.range === undefined ? undefined : describeExpectation(row);
 }
 
 function addGates(config: MapNode, given: Node): Node {

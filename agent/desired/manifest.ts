@@ -6,7 +6,7 @@ import { staticPodReferences } from "../../proto/kubernetes/static-pod-reference
 import { validatePod } from "../../proto/kubernetes/validation.ts";
 import { readCanonicalJson } from "../../proto/yaml/canonical-json.ts";
 import { YamlError } from "../../proto/yaml/error.ts";
-import { type Json, jsonOf, type Node } from "../../proto/yaml/node.ts";
+import { type Json, jsonOf, type Node, shorten } from "../../proto/yaml/node.ts";
 
 /** A manifest's pod, or the one line that says why there is none. */
 export type ManifestReading =
@@ -104,6 +104,18 @@ type Judgement =
   | { readonly pod?: never; readonly errors: readonly FieldError[] };
 
 function judge(json: Json, source: StaticPodSource, nodeName: string): Judgement {
+  const otherKind = kindBesidesPod(json);
+  // Of what is no Pod every field would be a mistake.
+  if (otherKind !== undefined)
+    return {
+      errors: [
+        {
+          field: "kind",
+          reason: "FieldValueNotSupported",
+          message: `${shorten(JSON.stringify(otherKind))}: static pods are Pods only`,
+        },
+      ],
+    };
   const shape = checkPodShape(json);
   if (shape.errors !== undefined) return { errors: shape.errors };
   const pod = staticPod(shape.pod, { nodeName, source });
@@ -113,6 +125,11 @@ function judge(json: Json, source: StaticPodSource, nodeName: string): Judgement
     : [{ field: "metadata.name", reason: "FieldValueRequired", message: "Required value" }];
   const errors = [...nameless, ...wrongUid(pod), ...validatePod(pod), ...staticPodReferences(pod)];
   return errors.length === 0 ? { pod } : { errors };
+}
+
+function kindBesidesPod(json: Json): string | undefined {
+  const kind = typeof json === "object" && json !== null && "kind" in json ? json["kind"] : undefined;
+  return typeof kind === "string" && !["", "Pod"].includes(kind) ? kind : undefined;
 }
 
 /** A manifest may carry a uid of its own; folders, files and labels are named by it. */

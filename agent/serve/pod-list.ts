@@ -57,8 +57,8 @@ export function summarize(report: {
 
 function whyOf({ status, stage, isTakenAway, obstacle }: Parameters<typeof summarize>[0]): Obstacle {
   if (stage === "terminating" && obstacle !== undefined) return obstacle;
-  if (stage === "terminating" && isTakenAway && status.phase !== "Failed")
-    return { reason: "Terminating", message: "" };
+  const isEnding = stage === "terminating" || stage === "finished";
+  if (isEnding && isTakenAway && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)
     return { reason: status.reason ?? "", message: status.message ?? "" };
   const containers = status.containerStatuses ?? [];

@@ -31,7 +31,7 @@ const messages: Readonly<Record<string, readonly string[]>> = {
   "a list for an object": ["spec.securityContext: Invalid type: got array, expected object"],
   "a text for a number": ["spec.terminationGracePeriodSeconds: Invalid type: got string, expected integer"],
   "a number for a text": [
-    "spec.containers[0].env[0].value: Invalid type: got number, expected string; put it in quotes",
+    "spec.containers[0].env[0].value: Invalid type: got number, expected string; YAML reads it as 1: put it in quotes",
   ],
   "a number for a flag": ["spec.hostNetwork: Invalid type: got number, expected boolean"],
   "a number that is too large": ["spec.containers[0].ports[0].containerPort: Invalid type: 3000000000 is out of range"],

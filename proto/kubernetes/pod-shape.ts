@@ -139,10 +139,10 @@ function checkText(path: string, value: unknown, types: readonly string[], parse
   }
 }
 
-/** YAML reads `yes`, `1.10` and `0123` as something else than the text that was meant. */
+/** YAML reads `y`, `1.10` and `0123` as something else than the text that was meant. */
 function quotingHint(type: string, value: unknown): string {
   const isPlain = typeof value === "number" || typeof value === "boolean";
-  return type === "string" && isPlain ? "; put it in quotes" : "";
+  return type === "string" && isPlain ? `; YAML reads it as ${value}: put it in quotes` : "";
 }
 
 function isObject(value: unknown): value is Json {

@@ -16,9 +16,21 @@ export interface AgentOptions {
   readonly endpoint: string;
   /** Fields of KubeletConfiguration on top of those the test bed needs. */
   readonly configuration?: Readonly<Record<string, unknown>>;
+  /** Where its pods come from besides the manifests; the agent stands alone if not given. */
+  readonly cluster?: JoinedCluster;
 }
 
-/** An agent without an API server that runs the manifests of its folder. */
+/** A cluster to be a node of. */
+export interface JoinedCluster {
+  /** The file that says where it is, and who the node is to it. */
+  readonly kubeconfig: string;
+  readonly nodeName: string;
+}
+
+/** The name of a node that stands alone. */
+export const aloneName = "berth";
+
+/** An agent that runs the manifests of its folder, and the pods of its cluster if it has one. */
 export interface Agent {
   readonly pid: number;
   /** The folder of manifests it watches. */
@@ -39,12 +51,15 @@ export interface Agent {
 }
 
 /** Starts the compiled agent below `stateDir`, with its output in a file. Returns at once: ask for its pods to see it up. */
-export async function startAgent({ binary, stateDir, endpoint, configuration }: AgentOptions): Promise<Agent> {
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { binary, stateDir, endpoint, configuration, cluster } = options;
   const paths = bedPaths(stateDir);
   for (const folder of [paths.manifests, paths.agentRoot, paths.podLogs]) await mkdir(folder, { recursive: true });
   await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, configuration));
   const log = openSync(paths.agentLog, "a");
-  const argv = ["run", "--config", paths.agentConfig, "--root-dir", paths.agentRoot, "--hostname-override", "berth"];
+  const places = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot];
+  const argv = ["run", ...places, "--hostname-override", cluster?.nodeName ?? aloneName];
+  if (cluster !== undefined) argv.push("--kubeconfig", cluster.kubeconfig);
   const child = spawn(binary, argv, { ...apart, stdio: ["ignore", log, log] });
   closeSync(log);
   const ended = new Promise<string>((resolve) => {

@@ -23,7 +23,7 @@ export async function buildIfStale(): Promise<string> {
 
 async function isFresh(): Promise<boolean> {
   const builtAt = await modifiedAt(builtBinary);
-  const sources = new Bun.Glob("{proto,host,cri,agent,cli}/**/*.ts").scanSync({ cwd: repository, absolute: true });
+  const sources = new Bun.Glob("{proto,host,cri,kube,agent,cli}/**/*.ts").scanSync({ cwd: repository, absolute: true });
   const times = await Promise.all([...sources, join(repository, "package-lock.json")].map(modifiedAt));
   return times.every((time) => time <= builtAt);
 }

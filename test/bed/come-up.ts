@@ -27,8 +27,10 @@ export async function comeUp(agent: Agent, folder: ManifestFolder, signal: Abort
   const patience = AbortSignal.timeout(patienceMs(folder));
   let listing: PodListing = { pods: [] };
   for await (listing of agent.watch(AbortSignal.any([signal, patience]))) {
-    const isComplete = listing.pods.length === folder.names.length;
-    if (isComplete && listing.pods.every((pod) => isSettled(pod, folder))) return { listing, isSettled: true };
+    const { pods, refused = [] } = listing;
+    // A file that is refused has no pod, or the pod of its last good version.
+    const isComplete = pods.length + refused.length >= folder.names.length;
+    if (isComplete && pods.every((pod) => isSettled(pod, folder))) return { listing, isSettled: refused.length === 0 };
   }
   if (!signal.aborted && !patience.aborted) throw await whyEnded(agent);
   return { listing, isSettled: false };

@@ -120,3 +120,19 @@ test("each starts its pod once it is repaired", async () => {
   expect(pods.every(isReady)).toBe(true);
   expect((await refusedNow()).refused).toEqual([]);
 });
+
+test("whoever watches hears when a manifest is refused, and when it is no more", async () => {
+  const argv = ["pods", "--root-dir", node.paths.agentRoot, "--watch", "-o", "json"];
+  const watch = execa(builtBinary, argv, { reject: false });
+  const isRefused = (line: string) =>
+    (JSON.parse(line) as PodListing).refused?.some(({ file }) => basename(file) === "late.yaml") ?? false;
+  const told: boolean[] = [];
+  for await (const line of watch) {
+    if (told.at(-1) === isRefused(line)) continue;
+    told.push(isRefused(line));
+    if (told.length === 1) await node.putFile("late.yaml", "kind: Nothing\n");
+    if (told.length === 2) await node.removeFile("late.yaml");
+    if (told.length === 3) watch.kill();
+  }
+  expect(told).toEqual([false, true, false]);
+});

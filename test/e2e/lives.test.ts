@@ -18,7 +18,7 @@ import type { ContainerdVersion } from "../bed/containerd.ts";
 import { callCri } from "../bed/cri-call.ts";
 import { busyboxImage } from "../bed/images.ts";
 import { until } from "../bed/until.ts";
-import { livedTwice, type Recording, recordLives } from "./lives.ts";
+import { type Life, livedTwice, type Recording, recordLives } from "./lives.ts";
 import { untilStopped } from "./manifest.ts";
 import { type Node, startNodeWithoutAgent } from "./node.ts";
 
@@ -118,15 +118,18 @@ describe.each<ContainerdVersion>(["1.6", "2.1"])("the event log of containerd %s
   });
 });
 
-test("two lives at once are found, and one after the other is not", () => {
-  const life = { id: "a", owner: "uid main", createdAt: 10n, startedAt: 11n, endedAt: 20n };
-  expect(livedTwice([life, { ...life, id: "b", createdAt: 20n, endedAt: undefined }])).toEqual([]);
-  expect(livedTwice([life, { ...life, id: "b", owner: "uid sandbox" }])).toEqual([]);
-  expect(livedTwice([life, { ...life, id: "b", createdAt: 19n }])).toEqual(["uid main lived as a and as b at once"]);
-  expect(
-    livedTwice([
-      { ...life, endedAt: undefined },
-      { ...life, id: "b", createdAt: 30n },
-    ]),
-  ).toHaveLength(1);
-});
+const seconds = (n: number) => BigInt(n * 1000) * 1_000_000n;
+const first = { id: "a", owner: "uid main", createdAt: seconds(10), startedAt: seconds(11), endedAt: seconds(20) };
+const second = { ...first, id: "b", createdAt: seconds(21), startedAt: seconds(22), endedAt: undefined };
+const pairs: readonly [sentence: string, later: Life, earlier: Life, isTwice: boolean][] = [
+  ["one after the other", second, first, false],
+  ["of two owners", { ...second, owner: "uid sandbox", createdAt: seconds(12) }, first, false],
+  ["both running for a moment", { ...second, createdAt: seconds(19), startedAt: seconds(19.999) }, first, true],
+  ["the later one only made", { ...second, createdAt: seconds(19), startedAt: undefined }, first, true],
+  ["the later one made while news of the end was late", { ...second, createdAt: seconds(19.9) }, first, false],
+  ["the earlier one without an end", second, { ...first, endedAt: undefined }, true],
+];
+for (const [sentence, later, earlier, isTwice] of pairs)
+  test(`two lives, ${sentence}, are ${isTwice ? "" : "not "}told`, () => {
+    expect(livedTwice([earlier, later])).toEqual(isTwice ? ["uid main lived as a and as b at once"] : []);
+  });

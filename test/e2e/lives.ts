@@ -79,10 +79,20 @@ export function livedTwice(lives: readonly Life[]): readonly string[] {
     own.flatMap((life, at) =>
       own
         .slice(at + 1)
-        .filter((later) => life.endedAt === undefined || later.createdAt < life.endedAt)
+        .filter((later) => overlap(life, later))
         .map((later) => `${owner} lived as ${life.id} and as ${later.id} at once`),
     ),
   );
+}
+
+/** A start that was cut short CRI shows as an exit some milliseconds before containerd tells of it. */
+const TOLD_LATE_NS = 500_000_000n;
+
+/** Two that run at once overlap, however shortly; of two of which the later one was not started yet that news may be late. */
+function overlap({ endedAt }: Life, { createdAt, startedAt }: Life): boolean {
+  if (endedAt === undefined) return true;
+  const ranAtOnce = startedAt !== undefined && startedAt < endedAt;
+  return ranAtOnce || createdAt + TOLD_LATE_NS < endedAt;
 }
 
 function livesOf(events: readonly Envelope[], owners: ReadonlyMap<string, string>): readonly Life[] {

@@ -59,7 +59,9 @@ test("activeDeadlineSeconds ends the pod, which has Failed for that reason", asy
 test("Always: the first restart comes at once, the second after 10 s, and the third would after 20 s", async () => {
   const waiting = await node.pod("crash", "its first wait", ({ message }) => message.startsWith("back-off 10s"));
   expect(waiting).toMatchObject({ phase: "Running", reason: "CrashLoopBackOff", restarts: 1, ready: "0/1" });
-  expect(waiting.message).toBe(`back-off 10s restarting failed container=main pod=crash-berth_default(${waiting.uid})`);
+  expect(waiting.message).toBe(
+    `back-off 10s restarting failed container=main pod=crash-berth_default(${waiting.uid}); it exited with code 3`,
+  );
   const ended = waiting.status.containerStatuses?.[0]?.lastState?.terminated;
   expect(ended).toMatchObject({ exitCode: 3, reason: "Error" });
 

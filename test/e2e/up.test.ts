@@ -91,13 +91,17 @@ test("what the user made of the manifests is kept the next time, unless the exam
 
   const mine = (await readFile(manifest("web.yaml"), "utf8")).replace("name: web", "name: mine");
   await writeFile(manifest("web.yaml"), mine);
+  await writeFile(manifest("broken.yaml"), mine.replace("image:", "imag:"));
   await rm(manifest("crash.yaml"));
   const second = up("--once");
-  await second.ends(0);
-  expect(second.text()).toContain("once.yaml, shared-folder.yaml, web.yaml: kept from last time");
+  await second.ends(1);
+  expect(second.text()).toContain("broken.yaml, once.yaml, shared-folder.yaml, web.yaml: kept from last time");
   expect(second.text()).toContain("npm run up -- --fresh");
   expect(second.text()).toMatch(/mine-berth +1\/1 +Running/);
   expect(second.text()).not.toMatch(/(crash|web)-berth/);
+  // Nobody waits for what is refused until patience is at an end, after 20 s.
+  expect(second.text()).toMatch(/^pods +(\d+ ms|1?\d\.\d s) .*; not all have come up$/m);
+  expect(second.text()).toMatch(/^broken\.yaml: refused: line \d+: .*imag: Unknown field/m);
 
   const third = up("--fresh", "--once");
   await third.ends(0);

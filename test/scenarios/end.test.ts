@@ -1,8 +1,8 @@
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { summarize } from "../../agent/serve/pod-list.ts";
 import { CriError } from "../../cri/error.ts";
 import { linesOf, scenario } from "./scenario.ts";
-import { makePod } from "./stage.ts";
+import { createStage, makePod } from "./stage.ts";
 
 scenario(
   "a pod whose manifest is gone gets its grace period and leaves nothing",
@@ -248,3 +248,22 @@ scenario(
     `);
   },
 );
+
+test("only a pod that somebody took away is ever shown as Terminating", async () => {
+  const stage = await createStage();
+  await stage.start();
+  const shown: string[] = [];
+  stage.agent.stories.subscribe(() => {
+    const [pod] = stage.pods().map((report) => summarize(report));
+    const text = `${pod?.phase} ${pod?.reason}`;
+    if (pod !== undefined && shown.at(-1) !== text) shown.push(text);
+  });
+  await stage.offer(makePod("once", { restartPolicy: "Never" }));
+  await stage.exit("a", 0);
+  await stage.advance("1m");
+  expect(shown.splice(0)).toEqual(["Pending ContainerCreating", "Running ", "Succeeded Completed"]);
+  await stage.offer();
+  await stage.advance("1m");
+  expect(shown).toEqual(["Succeeded Terminating"]);
+  await stage.stop();
+});

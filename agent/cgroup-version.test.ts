@@ -1,0 +1,49 @@
+import { expect, test } from "bun:test";
+import { FakeDisk } from "../test/fakes/files.ts";
+import { FakeLog } from "../test/fakes/log.ts";
+import { checkCgroups } from "./cgroup-version.ts";
+
+const wish = (cgroupsPerQOS: boolean, failCgroupV1: boolean) => ({ cgroupsPerQOS, failCgroupV1 });
+const boot = "boot with systemd.unified_cgroup_hierarchy=1, or set";
+
+const rows: readonly [sentence: string, asked: ReturnType<typeof wish>, says: string][] = [
+  [
+    "both, together",
+    wish(true, true),
+    `/sys/fs/cgroup is not cgroup v2, and cgroupsPerQOS and failCgroupV1 are true: ${boot} cgroupsPerQOS: false, enforceNodeAllocatable: [] and failCgroupV1: false`,
+  ],
+  [
+    "cgroups of its own alone",
+    wish(true, false),
+    `/sys/fs/cgroup is not cgroup v2, and cgroupsPerQOS is true: ${boot} cgroupsPerQOS: false and enforceNodeAllocatable: []`,
+  ],
+  [
+    "no cgroup v1 alone",
+    wish(false, true),
+    `/sys/fs/cgroup is not cgroup v2, and failCgroupV1 is true: ${boot} failCgroupV1: false`,
+  ],
+];
+for (const [sentence, asked, says] of rows)
+  test(`a machine of cgroup v1 is refused where the configuration asks for more: ${sentence}`, async () => {
+    const log = new FakeLog();
+    const refusal = await checkCgroups(asked, new FakeDisk(() => 0).at("/"), log).catch((error: unknown) => error);
+    expect(refusal).toMatchObject({ name: "StartError", message: says });
+    expect(log.told()).toEqual([]);
+  });
+
+test("a machine of cgroup v1 that the configuration has nothing against is told what it does without", async () => {
+  const log = new FakeLog();
+  await checkCgroups(wish(false, false), new FakeDisk(() => 0).at("/"), log);
+  expect(log.told()).toEqual([expect.stringMatching(/^warn: this machine has cgroup v1: /)]);
+});
+
+test("a machine of cgroup v2 is asked nothing more", async () => {
+  const log = new FakeLog();
+  const machine = new FakeDisk(() => 0).at("/");
+  await machine.makeFolder("sys", 0o755);
+  await machine.makeFolder("sys/fs", 0o755);
+  await machine.makeFolder("sys/fs/cgroup", 0o755);
+  await machine.write("sys/fs/cgroup/cgroup.controllers", "cpu memory", 0o644);
+  await checkCgroups(wish(true, true), machine, log);
+  expect(log.told()).toEqual([]);
+});

@@ -1,0 +1,36 @@
+import type { Files } from "../host/files.ts";
+import type { Log } from "../host/log.ts";
+import type { Config } from "./config/config.ts";
+import { StartError } from "./start-error.ts";
+
+/**
+ * Decision 3: cgroup v2 or none. `machine` is rooted at `/`. Throws `StartError` with all that the configuration asks for and the
+ * machine does not have, so that nobody mends one setting only to be refused for the next.
+ */
+export async function checkCgroups(
+  { cgroupsPerQOS, failCgroupV1 }: Pick<Config, "cgroupsPerQOS" | "failCgroupV1">,
+  machine: Pick<Files, "stat">,
+  log: Log,
+): Promise<void> {
+  const controllers = await machine.stat("sys/fs/cgroup/cgroup.controllers");
+  if (controllers !== undefined) return;
+  const asked = [...(cgroupsPerQOS ? ["cgroupsPerQOS"] : []), ...(failCgroupV1 ? ["failCgroupV1"] : [])];
+  if (asked.length > 0) {
+    const cures = [
+      ...(cgroupsPerQOS ? ["cgroupsPerQOS: false", "enforceNodeAllocatable: []"] : []),
+      ...(failCgroupV1 ? ["failCgroupV1: false"] : []),
+    ];
+    throw new StartError(
+      `/sys/fs/cgroup is not cgroup v2, and ${asked.join(" and ")} ${asked.length === 1 ? "is" : "are"} true: boot with systemd.unified_cgroup_hierarchy=1, or set ${listed(cures)}`,
+    );
+  }
+  log.warn(
+    {},
+    "this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own",
+  );
+}
+
+/** `a, b and c` */
+function listed(words: readonly string[]): string {
+  return words.join(", ").replace(/, ([^,]*)$/, " and $1");
+}

@@ -1,0 +1,49 @@
+import { expect, test } from "bun:test";
+import { readPodListManifest, readPodManifest } from "./manifest.ts";
+
+const pod = (name: string) => `apiVersion: v1
+kind: Pod
+metadata:
+  name: ${name}
+spec: {containers: [{name: a, image: busybox}]}
+`;
+const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: y}\nspec: {replicas: 1, template: {}}\n";
+
+const rows: readonly [sentence: string, text: string, problem: string][] = [
+  [
+    "a Deployment is refused for what it is, not field by field",
+    deployment,
+    '/m:2: kind: "Deployment": static pods are Pods only',
+  ],
+  [
+    "so it is as JSON",
+    JSON.stringify({ apiVersion: "apps/v1", kind: "Deployment", spec: { replicas: 1 } }),
+    '/m:1: kind: "Deployment": static pods are Pods only',
+  ],
+  [
+    "a kind that is missing is asked for",
+    pod("web").replace("kind: Pod", 'kind: ""'),
+    '/m:2: kind: Unsupported value: "": supported values: "Pod"',
+  ],
+  ...(
+    [
+      ["y", "boolean", "true"],
+      ["off", "boolean", "false"],
+      ["1.10", "number", "1.1"],
+    ] as const
+  ).map(([name, type, read]): [string, string, string] => [
+    `of the name ${name}, which is no text to YAML, it is said what it is`,
+    pod(name),
+    `/m:4: metadata.name: Invalid type: got ${type}, expected string; YAML reads it as ${read}: put it in quotes`,
+  ]),
+];
+for (const [sentence, text, problem] of rows)
+  test(sentence, async () => {
+    expect((await readPodManifest(text, { path: "/m", nodeName: "node" })).problem).toBe(problem);
+  });
+
+test("of a URL's list too only Pods are taken", async () => {
+  const list = `apiVersion: v1\nkind: PodList\nitems:\n- kind: Job\n  spec: {}\n`;
+  const { problem } = await readPodListManifest(list, { url: "http://pods.example/", nodeName: "node" });
+  expect(problem).toBe('the answer:4: kind: "Job": static pods are Pods only');
+});

@@ -354,7 +354,7 @@ export const schema = {
   "registerWithTaints[].value": later("string", "", { must: "a label value" }),
   "registerWithTaints[].effect": later("string", "", { allowed: ["NoSchedule", "PreferNoSchedule", "NoExecute"] }),
   "registerWithTaints[].timeAdded": later("*Time", ""),
-  registerNode: done("*bool", { default: true, ...unlessOff }),
+  registerNode: done("*bool", { default: true }),
   tracing: { type: "*struct", implemented: true },
   "tracing.endpoint": later("*string", noTracing, {
     must: "an address such as localhost:4317, or one of dns, unix, unix-abstract",

@@ -69,6 +69,23 @@ export function skipWithoutPrograms(what: string, needed?: readonly UpstreamProg
   return source.reason;
 }
 
+/** Why the upstream programs cannot be had here, whatever is done; undefined where they are there or can be built. */
+export async function whyUnavailable(env: Environment = process.env): Promise<string | undefined> {
+  const source = locatePrograms(undefined, env);
+  if (source.kind !== "to build") return source.kind === "unavailable" ? source.reason : undefined;
+  // A small module that all of them need: where it cannot be had, none can.
+  const probe = execa(source.go, ["mod", "download", "github.com/google/uuid"], {
+    cwd: moduleFolder,
+    env: { ...env, GOFLAGS: "-mod=mod", GOWORK: "off" },
+    extendEnv: false,
+    timeout: 60_000,
+  });
+  return await probe.then(
+    () => undefined,
+    (error: unknown) => `Go's modules cannot be had: ${lastWords(error)}`,
+  );
+}
+
 /**
  * Returns the folder that has the programs `needed`, after building all of them if none has yet: six minutes on two cores
  * with Go's caches empty, seconds otherwise. `say` gets a sentence before that. Throws with one clear line where they

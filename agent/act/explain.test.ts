@@ -78,7 +78,27 @@ const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason
     "CreateContainerConfigError",
     "runs as root",
   ],
-  ["a file that fails", "prepareVolumes", new FilesError("ENOSPC", "/x", "/x is full"), "FailedMount", "/x is full"],
+  [
+    "a file that fails",
+    "prepareVolumes",
+    new FilesError("ENOSPC", "/x", "/x is full"),
+    "FailedMount",
+    "Unable to attach or mount volumes: /x is full",
+  ],
+  [
+    "a volume that cannot be had",
+    "prepareVolumes",
+    new TranslateError("FailedMount", 'MountVolume.SetUp failed for volume "v" : no'),
+    "FailedMount",
+    'MountVolume.SetUp failed for volume "v" : no',
+  ],
+  [
+    "a RuntimeClass that is not there",
+    "runSandbox",
+    new TranslateError("CreatePodSandboxError", 'runtimeclass.node.k8s.io "x" not found'),
+    "CreatePodSandboxError",
+    'Failed to create pod sandbox: runtimeclass.node.k8s.io "x" not found',
+  ],
   [
     "a registry that is away",
     "pullImage",

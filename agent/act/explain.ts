@@ -30,8 +30,13 @@ export function explain(
   const message = error instanceof Error ? error.message : String(error);
   const isOutage = error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED");
   const reason = (error instanceof TranslateError ? error.reason : pullReason(action, error)) ?? reasons[action.kind];
-  const prefix = action.kind === "runSandbox" ? "Failed to create pod sandbox: " : "";
-  return { reason, message: prefix + message, isOutage };
+  return { reason, message: prefixOf(action, error) + message, isOutage };
+}
+
+function prefixOf({ kind }: Action, error: unknown): string {
+  if (kind === "runSandbox") return "Failed to create pod sandbox: ";
+  // What one volume lacks is said in a sentence of its own.
+  return kind === "prepareVolumes" && !(error instanceof TranslateError) ? "Unable to attach or mount volumes: " : "";
 }
 
 function pullReason(action: Action, error: unknown): string | undefined {

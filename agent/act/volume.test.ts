@@ -97,6 +97,26 @@ for (const [type, path, why] of refused)
     });
   });
 
+const unsupported: readonly [kind: string, volume: Volume][] = [
+  [
+    "projected",
+    { name: "kube-api-access-x7k2p", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } },
+  ],
+  ["configMap", { name: "settings", configMap: { name: "c" } }],
+  ["secret", { name: "keys", secret: { secretName: "s" } }],
+  ["persistentVolumeClaim", { name: "data", persistentVolumeClaim: { claimName: "p" } }],
+];
+for (const [kind, volume] of unsupported)
+  test(`a ${kind} volume says that it cannot be had, and nothing is made`, async () => {
+    const prepared = prepareVolumes(disk, podOf("u-7", { name: "cache", emptyDir: {} }, volume));
+    await expect(prepared).rejects.toBeInstanceOf(TranslateError);
+    await expect(prepared).rejects.toMatchObject({
+      reason: "FailedMount",
+      message: `MountVolume.SetUp failed for volume "${volume.name}" : ${kind} volumes are not supported by this release yet`,
+    });
+    expect(await disk.root.stat("pods/u-7")).toBeUndefined();
+  });
+
 test("what is to be created is created, a folder with its parents and a file empty, and found the next time", async () => {
   for (let time = 0; time < 2; time++) {
     await prepareVolumes(

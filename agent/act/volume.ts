@@ -17,10 +17,21 @@ export interface PodDisk {
 /** Makes the pod's folders and checks its volumes. Done twice, it is done once. Throws `FilesError` or `TranslateError`. */
 export async function prepareVolumes(disk: PodDisk, pod: Pod): Promise<void> {
   const { uid = "" } = pod.metadata;
+  // First of all: a pod that cannot have its volumes has no need of folders either.
+  for (const volume of pod.spec.volumes ?? []) checkKind(volume);
   await disk.logs.makeFolder(podLogFolder(pod), 0o755);
   await disk.root.makeFolder("pods", 0o750);
   for (const folder of ["", "/volumes", "/plugins"]) await disk.root.makeFolder(podFolder(uid) + folder, 0o750);
   for (const volume of pod.spec.volumes ?? []) await prepareVolume(disk, uid, volume);
+}
+
+function checkKind({ name, emptyDir, hostPath, ...others }: Volume): void {
+  if (emptyDir !== undefined || hostPath !== undefined) return;
+  const [kind = "such"] = Object.keys(others);
+  throw new TranslateError(
+    "FailedMount",
+    `MountVolume.SetUp failed for volume "${name}" : ${kind} volumes are not supported by this release yet`,
+  );
 }
 
 async function prepareVolume(disk: PodDisk, uid: string, { name, emptyDir, hostPath }: Volume): Promise<void> {

@@ -109,7 +109,7 @@ const rows: readonly [name: string, events: readonly string[], says: readonly st
   [
     "volumes that cannot be prepared",
     end({ kind: "prepareVolumes" }, failed("no such path")),
-    ["Warning FailedMount - Unable to attach or mount volumes: no such path"],
+    ["Warning FailedMount - no such path"],
   ],
   ["what cannot be stopped", end(stopSandbox, failed("stuck")), ["Warning FailedKillPod - error killing pod: stuck"]],
   ["what was given up is no news", end(pull, "given up"), []],

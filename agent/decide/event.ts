@@ -99,7 +99,7 @@ function failureEvents(
 ): readonly PodEvent[] {
   switch (action.kind) {
     case "prepareVolumes":
-      return [warning("FailedMount", `Unable to attach or mount volumes: ${message}`)];
+      return [warning("FailedMount", message)];
     case "pullImage": {
       const container = containerOf(pod, action.image);
       return [

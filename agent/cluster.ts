@@ -2,8 +2,11 @@ import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
 import type { PodUid } from "../proto/ids.ts";
-import type { PodStatus } from "../proto/kubernetes/gen/types.ts";
+import type { Pod, PodStatus } from "../proto/kubernetes/gen/types.ts";
+import { type ClusterFactsParts, createClusterFacts, type FollowedFacts } from "./cluster-facts.ts";
 import type { DesiredPod } from "./decide/desired.ts";
+import type { PodEvent } from "./decide/event.ts";
+import { nodeReference } from "./decide/node.ts";
 import type { Stage } from "./decide/stage.ts";
 import type { Beginning, Taken } from "./decide/taken.ts";
 import { followApiPods } from "./desired/api-pods.ts";
@@ -12,6 +15,8 @@ import { createEventRecorder, type EventRecorder } from "./report/event.ts";
 import { createMirrorPods } from "./report/mirror.ts";
 import { createPodEvents } from "./report/pod-event.ts";
 import { createPodStatusReport } from "./report/pod-status.ts";
+import { type DnsTrouble, dnsTroubles } from "./translate/dns.ts";
+import type { NodeFacts } from "./translate/node-facts.ts";
 
 export interface ClusterParts {
   readonly kube: Kube;
@@ -27,6 +32,11 @@ export interface ClusterNeeds {
   readonly desired: DesiredPods;
   /** How large the runtime says an image is; undefined where it cannot say. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
+  /** What pods are told of the cluster; they run without it where it is left out. */
+  readonly telling?: Pick<ClusterFactsParts, "root" | "wakeAll"> & {
+    /** What pods are told of the node; throws where it cannot tell. */
+    readonly facts: () => NodeFacts;
+  };
 }
 
 /** The pods of this node in the cluster: what it asks for, and what it is told of them. Only `follow` takes time. */
@@ -41,6 +51,8 @@ export interface Cluster {
   complete(): void;
   /** The uid of this node's object; undefined when it has none. */
   node(uid: string | undefined): void;
+  /** What pods are told of the cluster. */
+  readonly facts: Pick<FollowedFacts, "settings" | "facts"> | undefined;
   /** For what happens to the node itself. */
   readonly recorder: EventRecorder;
   /** Resolves when nothing is under way. */
@@ -48,13 +60,14 @@ export interface Cluster {
 }
 
 /** Joins the rooms that face the cluster. */
-export function createCluster(parts: ClusterParts, { desired, imageSizeBytes }: ClusterNeeds): Cluster {
+export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, telling }: ClusterNeeds): Cluster {
   const recorder = createEventRecorder(parts);
   const wantedNow = (uid: PodUid) => {
     const pod = desired.get(uid);
     return pod === "unknown" ? undefined : pod;
   };
-  const events = createPodEvents({ recorder, imageSizeBytes, podOf: (uid) => wantedNow(uid)?.pod });
+  const podOf = (uid: PodUid) => wantedNow(uid)?.pod;
+  const events = createPodEvents({ recorder, imageSizeBytes, podOf });
   const statuses = createPodStatusReport({
     ...parts,
     // It never rejects: a record that cannot be written is told by whoever writes it.
@@ -66,6 +79,8 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes }: 
     isComplete: desired.isComplete,
     made: statuses.seen,
   });
+  const facts = telling && createClusterFacts({ ...parts, ...telling, desired });
+  const dns = telling && createDnsEvents({ recorder, nodeName: parts.nodeName, podOf, facts: telling.facts });
   const newsOfStatics = createNewsOfStatics();
   const listener = {
     seen(pod: Parameters<typeof statuses.seen>[0]) {
@@ -76,7 +91,10 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes }: 
       statuses.gone(pod);
       mirrors.gone(pod);
     },
-    complete: mirrors.complete,
+    complete() {
+      facts?.apiHeard();
+      mirrors.complete();
+    },
     away() {
       // Who has something to tell finds out by itself.
     },
@@ -89,15 +107,19 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes }: 
 
   return {
     async follow(signal) {
-      await followApiPods({ ...parts, hear: desired.hear, listener }, signal);
+      await Promise.all([followApiPods({ ...parts, hear: desired.hear, listener }, signal), facts?.follow(signal)]);
       for (const room of [statuses, mirrors, recorder]) room.stop();
     },
     report(wanted, status, stage) {
+      facts?.wanted(wanted.pod);
       events.report(wanted, status);
       statuses.report(wanted, status, stage);
       if (newsOfStatics.isNews(wanted)) mirrors.look();
     },
-    begins: events.begins,
+    begins(beginning) {
+      if (beginning.action.kind === "createContainer") facts?.used();
+      events.begins(beginning, dns?.(beginning));
+    },
     took: events.took,
     finished(uid) {
       events.finished(uid);
@@ -107,10 +129,38 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes }: 
     },
     complete: mirrors.look,
     node: mirrors.node,
+    facts,
     recorder,
     async settled() {
-      await Promise.all([statuses.settled(), mirrors.settled(), recorder.settled()]);
+      await Promise.all([statuses.settled(), mirrors.settled(), recorder.settled(), facts?.settled()]);
     },
+  };
+}
+
+interface DnsTelling {
+  readonly recorder: EventRecorder;
+  readonly nodeName: string;
+  readonly podOf: (uid: PodUid) => Pod | undefined;
+  readonly facts: () => NodeFacts;
+}
+
+/** Tells of the node what of a pod's DNS is its fault; what is to be told of the pod itself comes back. */
+function createDnsEvents({ recorder, nodeName, podOf, facts }: DnsTelling) {
+  const troublesOf = (pod: Pod): readonly DnsTrouble[] => {
+    try {
+      return dnsTroubles(pod, facts());
+    } catch {
+      // What cannot be read now fails the sandbox itself, and is told then.
+      return [];
+    }
+  };
+  return ({ uid, action }: Beginning): readonly PodEvent[] => {
+    const pod = action.kind === "runSandbox" ? podOf(uid) : undefined;
+    const troubles = pod === undefined ? [] : troublesOf(pod);
+    for (const { reason, ofNode } of troubles)
+      if (ofNode !== undefined)
+        recorder.record(nodeReference({ nodeName }), { type: "Warning", reason, message: ofNode });
+    return troubles.map(({ reason, message }) => ({ type: "Warning", reason, message }));
   };
 }
 

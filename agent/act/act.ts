@@ -11,6 +11,7 @@ import { qosClassOf } from "../decide/qos.ts";
 import { containerConfig } from "../translate/container-config.ts";
 import { podLogFolder } from "../translate/log-path.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
+import { runtimeHandlerOf } from "../translate/runtime-handler.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
@@ -54,8 +55,9 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
     case "pullImage":
       return { imageRef: await pull(settings, scene, action.image, signal) };
     case "runSandbox": {
-      const config = sandboxConfig(podOf(scene), action, settings.facts());
-      return { sandboxId: await runtime.runPodSandbox(config, "", { signal }) };
+      const [pod, facts] = [podOf(scene), settings.facts()];
+      const handler = runtimeHandlerOf(pod, facts);
+      return { sandboxId: await runtime.runPodSandbox(sandboxConfig(pod, action, facts), handler, { signal }) };
     }
     case "createContainer":
       return { containerId: await createContainer(settings, scene, action, signal) };

@@ -6,12 +6,14 @@ import type {
   VolumeMountStatus,
 } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
+import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
+import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
 
 /** One entry of `status.containerStatuses`, as the API documents it. */
@@ -96,14 +98,23 @@ function waitingBeforeStart(
 ): NonNullable<ContainerState["waiting"]> {
   const failure = failureOf(scene, container, newest);
   if (failure !== undefined) return failure;
-  const { desired, memory } = scene;
+  const { desired, observed, memory, settings, now } = scene;
+  const services = newest === undefined ? awaitsServices(desired, settings) : undefined;
+  // Until then it waits for what every container waits for.
+  const isNext = sandboxNeed(desired.pod, observed, now).kind === "ready" && isImageReady(scene, container);
+  if (services !== undefined && isNext) return { reason: "CreateContainerConfigError", message: services };
   // The reason is the kubelet's; the message, which it leaves out, says what the pod is waiting for.
   const held =
     desired.waitsFor === undefined ? undefined : `the pod of this name with uid ${desired.waitsFor} has to end first`;
   const outage = [...memory.failures.values()].find(({ isOutage }) => isOutage);
   const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox") ?? outage;
-  const message = held ?? obstacle?.message ?? pullUnderWay(imageOf(container), memory);
+  const message =
+    held ?? obstacle?.message ?? awaitsRuntimeClass(desired, settings) ?? pullUnderWay(imageOf(container), memory);
   return { reason: "ContainerCreating", ...(message === undefined ? {} : { message }) };
+}
+
+function isImageReady({ observed, memory }: StatusScene, container: Container): boolean {
+  return imageNeed(container, observed, memory).kind === "ready";
 }
 
 function pullUnderWay(image: string, { pulls }: PodMemory): string | undefined {

@@ -24,6 +24,8 @@ export interface ContainerScene {
   readonly memory: PodMemory;
   readonly settings: Settings;
   readonly now: number;
+  /** False while something is awaited without which no container can be created; whoever brings it wakes the pod. */
+  readonly mayCreate: boolean;
 }
 
 const ASK_AGAIN_MS = 60_000;
@@ -109,7 +111,7 @@ function planStart(
   turn: Turn,
   isChanged = false,
 ): Turn {
-  const { sandbox, observed, memory, now } = scene;
+  const { sandbox, observed, memory, now, mayCreate } = scene;
   const need = imageNeed(container, observed, memory);
   switch (need.kind) {
     case "invalid":
@@ -128,6 +130,7 @@ function planStart(
       return plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why }) ? "taken" : "free";
     case "ready":
       if (turn === "taken") return "taken";
+      if (!mayCreate) return "free";
       return plan.propose({
         kind: "createContainer",
         name: container.name,

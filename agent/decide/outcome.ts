@@ -6,14 +6,21 @@ import type { Outcome } from "./memory.ts";
 import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
 import { sandboxNeed } from "./sandbox.ts";
+import type { Settings } from "./settings.ts";
 import { unsupportedFeatures } from "./support.ts";
 
 /** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
-export function outcomeOf(desired: DesiredNow, observed: ObservedPod, now: number): Outcome | undefined {
+export function outcomeOf(
+  desired: DesiredNow,
+  observed: ObservedPod,
+  { cluster }: Pick<Settings, "cluster">,
+  now: number,
+): Outcome | undefined {
   const { pod, source } = desired;
-  const told = source.kind === "api" ? toldOutcome(pod, now) : undefined;
+  const isOfApi = source.kind === "api";
+  const told = isOfApi ? toldOutcome(pod, now) : undefined;
   if (told !== undefined) return told;
-  const features = unsupportedFeatures(pod);
+  const features = unsupportedFeatures(pod, { isOfApi, isInCluster: isOfApi || cluster !== undefined });
   if (features.length > 0)
     return {
       phase: "Failed",

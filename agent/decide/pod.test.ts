@@ -7,6 +7,7 @@ import type { DesiredNow } from "./desired.ts";
 import { emptyMemory, type PodMemory } from "./memory.ts";
 import { nothingObserved, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import { type Decision, decideOrphan, decidePod } from "./pod.ts";
+import type { Settings } from "./settings.ts";
 
 const uid = "u" as PodUid;
 const now = 1_000_000_000;
@@ -604,6 +605,92 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
     containers: undefined,
   });
 });
+
+const unread = { areServicesRead: false, areRuntimeClassesRead: false };
+const read = { areServicesRead: true, areRuntimeClassesRead: true };
+const projected = pod({ volumes: [{ name: "kube-api-access-x", projected: { sources: [] } }] });
+const sandboxed = pod({ runtimeClassName: "gvisor" });
+const ofApi = { source: { kind: "api" } } as const;
+const waiting = (message: string) => `ContainerCreating, ${message}`;
+const services = "services have not yet been read at least once, cannot construct envvars";
+const classes = "failed to lookup RuntimeClass gvisor: RuntimeClasses have not yet been read at least once";
+
+/** What a pod does in a cluster, and what its container says that it waits for. */
+const clusterRows: readonly [
+  sentence: string,
+  wanted: DesiredNow,
+  observed: ObservedPod,
+  cluster: Settings["cluster"],
+  says: string,
+][] = [
+  [
+    "a pod with other volumes prepares them if it is of the API",
+    desired(projected, ofApi),
+    nothing,
+    read,
+    "prepare volumes",
+  ],
+  ["a static one is rejected as before", desired(projected), nothing, read, "rejected"],
+  [
+    "a pod with a RuntimeClass runs in a cluster",
+    desired(sandboxed, ofApi),
+    nothing,
+    read,
+    "run sandbox (attempt 0): the pod has none",
+  ],
+  ["a static one too", desired(sandboxed), nothing, read, "run sandbox (attempt 0): the pod has none"],
+  ["but not on a node that stands alone", desired(sandboxed), nothing, undefined, "rejected"],
+  ["a sandbox waits for the RuntimeClasses", desired(sandboxed, ofApi), nothing, unread, waiting(classes)],
+  ["one without a class does not", desired(pod(), ofApi), nothing, unread, "run sandbox (attempt 0): the pod has none"],
+  [
+    "a container waits for the Services",
+    desired(pod(), ofApi),
+    seen([sandbox()]),
+    unread,
+    `CreateContainerConfigError, ${services}`,
+  ],
+  [
+    "that of a static pod does not",
+    desired(pod()),
+    seen([sandbox()]),
+    unread,
+    "create container a (attempt 0): it has not run yet",
+  ],
+  [
+    "nor one of the API that is there already",
+    desired(pod(), ofApi),
+    seen([sandbox()], [created()]),
+    unread,
+    "start container a (attempt 0)",
+  ],
+  [
+    "nor on a node that has left its cluster",
+    desired(pod(), ofApi),
+    seen([sandbox()]),
+    undefined,
+    "create container a (attempt 0): it has not run yet",
+  ],
+  [
+    "the next instance waits too",
+    desired(pod(), ofApi),
+    seen([sandbox()], [exited("a", 0, { crashes: 0, finishedAt: now - 60_000 })]),
+    unread,
+    "-",
+  ],
+];
+for (const [sentence, wanted, observed, cluster, says] of clusterRows)
+  test(`in a cluster: ${sentence}`, () => {
+    const all = { ...settings, ...(cluster === undefined ? {} : { cluster }) };
+    const memory = says === "prepare volumes" ? emptyMemory : prepared;
+    const { status, actions, lookAgainAt } = decidePod(wanted, observed, memory, all, now);
+    const { waiting: why } = status.containerStatuses?.[0]?.state ?? {};
+    const doing = actions.map(describe).join("; ");
+    const rejected = status.reason === "PodFeatureUnsupported" ? "rejected" : undefined;
+    const waits = why?.message === undefined ? "-" : `${why.reason}, ${why.message}`;
+    expect(rejected ?? (doing || waits)).toBe(says);
+    // Whoever reads what is awaited wakes the pods: nobody looks again and again.
+    expect(lookAgainAt).toBeUndefined();
+  });
 
 const resources: readonly [sentence: string, resources: Container["resources"], feature: string | undefined][] = [
   ["a device", { limits: { "nvidia.com/gpu": "1" } }, "extended resources"],

@@ -1,5 +1,6 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
+import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
 import { withLostContainers } from "./lost.ts";
@@ -33,7 +34,7 @@ export function decidePod(
 ): Decision {
   const own = ofThisRevision(before, desired.revision);
   const whole = withLostContainers(desired.pod, observed, own);
-  const outcome = own.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, now));
+  const outcome = own.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, settings, now));
   const remembered = withoutVanished(own, observed);
   const known: PodMemory = outcome === own.outcome ? remembered : { ...remembered, outcome };
   const plan = createPlan(known, now);
@@ -107,10 +108,14 @@ function planSync(
   const need = sandboxNeed(pod, observed, now);
   const areVolumesReady = memory.volumesPrepared || !isStartAhead(desired, observed);
   if (need.kind === "create") {
-    planSandbox(plan, desired, observed, memory, now, need);
+    const mayRunSandbox = awaitsRuntimeClass(desired, settings) === undefined;
+    planSandbox(plan, { desired, observed, memory, now, mayRunSandbox }, need);
     planFirstPulls(plan, pod, observed, memory);
   } else if (!areVolumesReady) plan.propose({ kind: "prepareVolumes" });
-  else planContainers(plan, { pod, sandbox: need.sandbox, observed, memory, settings, now });
+  else {
+    const mayCreate = awaitsServices(desired, settings) === undefined;
+    planContainers(plan, { pod, sandbox: need.sandbox, observed, memory, settings, now, mayCreate });
+  }
   return "syncing";
 }
 
@@ -119,16 +124,22 @@ function isStartAhead({ pod }: DesiredNow, { containers }: ObservedPod): boolean
   return pod.spec.containers.some(({ name }) => !containers.some((c) => c.name === name && c.state === "running"));
 }
 
+interface SandboxScene {
+  readonly desired: DesiredNow;
+  readonly observed: ObservedPod;
+  readonly memory: PodMemory;
+  readonly now: number;
+  /** False while something is awaited without which it cannot be run; whoever brings it wakes the pod. */
+  readonly mayRunSandbox: boolean;
+}
+
 /** A new sandbox: first everything of the old ones is stopped, so that nothing of the pod ever runs twice. */
 function planSandbox(
   plan: PlanInProgress,
-  { pod }: DesiredNow,
-  observed: ObservedPod,
-  memory: PodMemory,
-  now: number,
+  { desired, observed, memory, now, mayRunSandbox }: SandboxScene,
   { attempt, crashes, dueAt, why }: Extract<SandboxNeed, { kind: "create" }>,
 ): void {
-  const gracePeriodSeconds = gracePeriodOf(pod);
+  const gracePeriodSeconds = gracePeriodOf(desired.pod);
   const running = observed.containers.filter(mayRun);
   const reason = "the pod's sandbox changed, it will be killed and re-created";
   for (const { name, id } of running)
@@ -141,5 +152,5 @@ function planSandbox(
   removeEmptySandboxes(plan, observed, observed.sandboxes[0]?.id);
   if (!memory.volumesPrepared) plan.propose({ kind: "prepareVolumes" });
   else if (dueAt > now) plan.waitUntil(dueAt);
-  else plan.propose({ kind: "runSandbox", attempt, crashes, why });
+  else if (mayRunSandbox) plan.propose({ kind: "runSandbox", attempt, crashes, why });
 }

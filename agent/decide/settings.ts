@@ -6,4 +6,12 @@ export interface Settings {
   readonly runtimeName: string;
   /** Addresses of this node, the primary first. */
   readonly hostIPs: readonly string[];
+  /** Left out where the node stands alone. */
+  readonly cluster?: ClusterSettings;
+}
+
+/** How much is known of the cluster. What it says is no matter of decisions. */
+export interface ClusterSettings {
+  readonly areServicesRead: boolean;
+  readonly areRuntimeClassesRead: boolean;
 }

@@ -1,15 +1,21 @@
 import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 
+/** As far as it matters who asks: the API server's pods need what only a cluster has, and none of it can be had alone. */
+export interface Asking {
+  readonly isOfApi: boolean;
+  readonly isInCluster: boolean;
+}
+
 /*
  * What a pod may ask for and this version does not carry out. A pod that asks for it is rejected as Kubernetes rejects a pod
  * whose features a node lacks (`PodFeatureUnsupported`), because running it without would be a lie: a container without
  * its liveness probe looks well when it hangs. A row leaves a table when its feature arrives.
  */
-const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => boolean][] = [
+const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
   ["initContainers", ({ initContainers }) => isAsked(initContainers)],
   ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
   ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
-  ["runtimeClassName", ({ runtimeClassName }) => isAsked(runtimeClassName)],
+  ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
   ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
   ["hostAliases", ({ hostAliases }) => isAsked(hostAliases)],
   ["setHostnameAsFQDN", ({ setHostnameAsFQDN }) => setHostnameAsFQDN === true],
@@ -45,10 +51,11 @@ const containerFeatures: readonly [feature: string, isAsked: (container: Contain
   ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
 ];
 
-const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume) => boolean][] = [
+const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume, asking: Asking) => boolean][] = [
   [
     "volumes other than hostPath and emptyDir",
-    (volume) => volume.hostPath === undefined && volume.emptyDir === undefined,
+    // Nearly every pod of the API has one. It waits, as for any volume that cannot be mounted.
+    (volume, { isOfApi }) => volume.hostPath === undefined && volume.emptyDir === undefined && !isOfApi,
   ],
   ["emptyDir.sizeLimit", ({ emptyDir }) => emptyDir?.sizeLimit !== undefined],
   ["emptyDir.medium", ({ emptyDir }) => isAsked(emptyDir?.medium)],
@@ -75,11 +82,11 @@ function isSafe(sysctl: string): boolean {
 }
 
 /** The features that the pod asks for and this agent does not have, each once, in the order of the tables. */
-export function unsupportedFeatures({ spec }: Pod): readonly string[] {
+export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
   return [
-    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec)),
+    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)),
     ...containerFeatures.filter(([, isAskedBy]) => spec.containers.some(isAskedBy)),
-    ...volumeFeatures.filter(([, isAskedBy]) => (spec.volumes ?? []).some(isAskedBy)),
+    ...volumeFeatures.filter(([, isAskedBy]) => (spec.volumes ?? []).some((each) => isAskedBy(each, asking))),
   ].map(([feature]) => feature);
 }
 

@@ -8,7 +8,8 @@ import type { EventRecorder } from "./event.ts";
 
 /** Turns what the loop does and says of pods into events. None of it throws, and nothing waits for it. */
 export interface PodEvents {
-  begins(beginning: Beginning): void;
+  /** `besides` is what is to be told at the same time. */
+  begins(beginning: Beginning, besides?: readonly PodEvent[]): void;
   took(taken: Taken): void;
   report(desired: DesiredPod, status: PodStatus): void;
   finished(uid: PodUid): void;
@@ -46,9 +47,9 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSe
   }
 
   return {
-    begins(beginning) {
+    begins(beginning, besides = []) {
       const { uid, action } = beginning;
-      tell(beginning, eventsAtBegin(beginning, sceneOf(uid)));
+      tell(beginning, [...eventsAtBegin(beginning, sceneOf(uid)), ...besides]);
       // The next instance of that image finds it there.
       if (action.kind === "createContainer") memoryOf(uid).pulled.delete(action.image);
     },

@@ -162,7 +162,7 @@ const refused: readonly [
     "an environment of an unknown source",
     { env: [{ name: "A", valueFrom: {} }] },
     {},
-    "its source needs an API server",
+    "are not supported by this release yet",
   ],
   ["a name that leads out of the log folder", { name: ".." }, {}, "cannot be the name of a folder"],
 ];

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
-import { dnsOf, parseResolvConf } from "./dns.ts";
+import { dnsOf, dnsTroubles, parseResolvConf } from "./dns.ts";
 import type { NodeFacts, ResolvConf } from "./node-facts.ts";
 
 function dns(spec: Partial<PodSpec>, facts: Partial<NodeFacts> = {}): ResolvConf {
@@ -130,6 +130,59 @@ test("searches of exactly 2048 characters are all kept, and behind one that is t
   expect(found).toEqual(searches);
 });
 
+test("a search that is longer than a name may be is left out", () => {
+  const searches = ["a.test", "x".repeat(254), "y".repeat(253)];
+  expect(dns({ dnsPolicy: "None", dnsConfig: { searches } }).searches).toEqual(["a.test", "y".repeat(253)]);
+});
+
+const servers = many(4, (index) => `198.51.100.${index}`);
+const troubles: readonly [sentence: string, spec: Partial<PodSpec>, facts: Partial<NodeFacts>, says: string[]][] = [
+  ["a pod of a cluster with a DNS", {}, {}, []],
+  ["a pod that takes the host's DNS where the cluster has none", { dnsPolicy: "Default" }, { clusterDNS: [] }, []],
+  ["one on the host's network", { dnsPolicy: "ClusterFirst", hostNetwork: true }, { clusterDNS: [] }, []],
+  ["one that brings its own", { dnsPolicy: "None" }, { clusterDNS: [] }, []],
+  [
+    "a pod that asks for the cluster's where it has none",
+    {},
+    { clusterDNS: [] },
+    [
+      'MissingClusterDNS: pod: "web_shop(u)". kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.',
+    ],
+  ],
+  [
+    "a pod that asks for it on the host's network",
+    { dnsPolicy: "ClusterFirstWithHostNet", hostNetwork: true },
+    { clusterDNS: [] },
+    [
+      'MissingClusterDNS: pod: "web_shop(u)". kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.',
+    ],
+  ],
+  [
+    "one with too many nameservers",
+    { dnsPolicy: "None", dnsConfig: { nameservers: servers } },
+    {},
+    [
+      "DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 198.51.100.0 198.51.100.1 198.51.100.2",
+    ],
+  ],
+  [
+    "one with a search that is too long",
+    { dnsPolicy: "None", dnsConfig: { searches: ["a.test", "x".repeat(254)] } },
+    {},
+    [
+      "DNSConfigForming: Search Line limits were exceeded, some search paths have been omitted, the applied search line is: a.test",
+    ],
+  ],
+];
+for (const [sentence, spec, facts, says] of troubles)
+  test(`what is told of ${sentence}`, () => {
+    const pod: Pod = { metadata: { name: "web", namespace: "shop", uid: "u" }, spec: { containers: [], ...spec } };
+    const told = dnsTroubles(pod, { ...nodeFacts, ...facts });
+    expect(told.map(({ reason, message }) => `${reason}: ${message}`)).toEqual(says);
+    const ofNode = told.flatMap((trouble) => trouble.ofNode ?? []);
+    expect(ofNode).toHaveLength(says.filter((each) => each.startsWith("MissingClusterDNS")).length);
+  });
+
 const files: readonly [sentence: string, text: string, result: ResolvConf][] = [
   ["an empty file says nothing", "", nothing],
   [
@@ -143,16 +196,16 @@ const files: readonly [sentence: string, text: string, result: ResolvConf][] = [
     { ...nothing, searches: ["c.test", "d.test"] },
   ],
   [
-    "of two options lines the last counts",
-    "options rotate\noptions ndots:2 edns0\n",
-    { ...nothing, options: ["ndots:2", "edns0"] },
+    "options add up, and of one given twice the last value counts",
+    "options ndots:1 rotate\noptions ndots:2 edns0\n",
+    { ...nothing, options: ["ndots:2", "rotate", "edns0"] },
   ],
   [
     "comments of both kinds, tabs and spaces are passed over",
     "# one\n; two\n  nameserver\t192.0.2.1 # three\noptions rotate ; four\n",
     { nameservers: ["192.0.2.1"], searches: [], options: ["rotate"] },
   ],
-  ["a search loses its last dot, the root keeps it", "search a.test. .\n", { ...nothing, searches: ["a.test", "."] }],
+  ["a search loses its last dot, and the root goes", "search a.test. .\n", { ...nothing, searches: ["a.test"] }],
   ["a nameserver without an address is none", "nameserver\n", nothing],
   ["words that are not known are passed over", "domain a.test\nsortlist 192.0.2.0\n", nothing],
   [

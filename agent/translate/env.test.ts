@@ -72,6 +72,36 @@ test("of a name given twice the last value counts, and may use the first", () =>
   ]);
 });
 
+const clusterIP = "10.96.0.1";
+const kubernetes = {
+  metadata: { namespace: "default", name: "kubernetes" },
+  spec: { clusterIP, ports: [{ port: 443 }] },
+};
+const inCluster = { facts: { ...nodeFacts, cluster: { services: [kubernetes], runtimeHandlers: undefined } } };
+
+test("Services stand before the spec's own, which may refer to them and take their place", () => {
+  const env = [
+    { name: "API", value: "https://$(KUBERNETES_SERVICE_HOST)" },
+    { name: "KUBERNETES_SERVICE_HOST", value: "proxy-of-$(KUBERNETES_SERVICE_HOST)" },
+    { name: "KUBERNETES_PORT" },
+  ];
+  const all = entries(env, inCluster);
+  expect(all.slice(0, 2)).toEqual([
+    ["KUBERNETES_SERVICE_PORT", "443"],
+    ["KUBERNETES_PORT_443_TCP", "tcp://10.96.0.1:443"],
+  ]);
+  expect(all.slice(-3)).toEqual([
+    ["API", "https://10.96.0.1"],
+    ["KUBERNETES_SERVICE_HOST", "proxy-of-10.96.0.1"],
+    ["KUBERNETES_PORT", ""],
+  ]);
+});
+
+test("a node that stands alone, or has not read the Services, tells of none", () => {
+  const unread = { facts: { ...nodeFacts, cluster: { services: undefined, runtimeHandlers: undefined } } };
+  expect([entries([]), entries([], unread)]).toEqual([[], []]);
+});
+
 const fields: readonly [fieldPath: string, value: string][] = [
   ["metadata.name", "web-node"],
   ["metadata.namespace", "shop"],
@@ -169,8 +199,12 @@ const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueF
   ["a word that every JavaScript object has", { fieldRef: { fieldPath: "constructor" } }, "fieldPath: constructor"],
   ["whole labels, which only volumes offer", { fieldRef: { fieldPath: "metadata.labels" } }, "metadata.labels"],
   ["a resource that is neither request nor limit", { resourceFieldRef: { resource: "cpu" } }, "resource: cpu"],
-  ["a Secret", { secretKeyRef: { name: "s", key: "k" } }, "environment variable A: its source needs an API server"],
-  ["a ConfigMap", { configMapKeyRef: { name: "s", key: "k" } }, "its source needs an API server"],
+  [
+    "a Secret",
+    { secretKeyRef: { name: "s", key: "k" } },
+    "environment variable A: values of ConfigMaps, Secrets and files are not supported by this release yet",
+  ],
+  ["a ConfigMap", { configMapKeyRef: { name: "s", key: "k" } }, "are not supported by this release yet"],
 ];
 for (const [sentence, valueFrom, message] of refused)
   test(`${sentence} is refused as a configuration error`, () => {

@@ -1,6 +1,7 @@
 import type { Container, EnvVar, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, toScaled } from "../../proto/kubernetes/quantity.ts";
 import type { NodeFacts } from "./node-facts.ts";
+import { serviceEnvironment } from "./service-env.ts";
 import { TranslateError } from "./translate-error.ts";
 
 /** What environment and arguments may refer to. */
@@ -12,11 +13,12 @@ export interface EnvScene {
 }
 
 /**
- * The environment of a container, in the order of the spec; of a name given twice the last value counts. `$(NAME)` stands
- * for the variables before it, `$$` for a dollar. Throws `TranslateError` for a source it cannot read.
+ * The environment of a container: the Services that it may know of, then what the spec says, in its order; of a name given twice the
+ * last value counts. `$(NAME)` stands for the variables before it, `$$` for a dollar. Throws `TranslateError` for a source it cannot
+ * read.
  */
 export function environmentOf(scene: EnvScene): ReadonlyMap<string, string> {
-  const environment = new Map<string, string>();
+  const environment = new Map(serviceEnvironment(scene.pod, scene.facts.cluster?.services ?? []));
   for (const variable of scene.container.env ?? []) {
     const value =
       variable.valueFrom === undefined ? expand(variable.value ?? "", environment) : valueFrom(scene, variable);
@@ -36,7 +38,9 @@ export function expand(text: string, environment: ReadonlyMap<string, string>): 
 function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string {
   if (source?.fieldRef !== undefined) return fieldValue(scene, source.fieldRef.fieldPath);
   if (source?.resourceFieldRef !== undefined) return resourceValue(scene, source.resourceFieldRef);
-  throw configError(`environment variable ${name}: its source needs an API server`);
+  throw configError(
+    `environment variable ${name}: values of ConfigMaps, Secrets and files are not supported by this release yet`,
+  );
 }
 
 /**

@@ -1,3 +1,5 @@
+import type { Service } from "../../proto/kubernetes/gen/types.ts";
+
 /** What of the node and its configuration goes into the messages for the runtime. */
 export interface NodeFacts {
   readonly nodeName: string;
@@ -18,6 +20,16 @@ export interface NodeFacts {
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
   readonly seccompDefault: boolean;
+  /** Left out where the node stands alone. */
+  readonly cluster?: ClusterFacts;
+}
+
+/** What was read of the cluster. */
+export interface ClusterFacts {
+  /** Those of all namespaces that have an address; undefined until they were read. */
+  readonly services: readonly Service[] | undefined;
+  /** By the name of the RuntimeClass; undefined until they were read. */
+  readonly runtimeHandlers: ReadonlyMap<string, string> | undefined;
 }
 
 /** What resolv.conf(5) says. */

@@ -102,6 +102,19 @@ test("the whole message of RunPodSandbox", () => {
   `);
 });
 
+test("what the sandbox itself costs is told beside what its containers ask for", () => {
+  const { overhead, resources } = configOf({ overhead: { cpu: "250m", memory: "64Mi" } }).linux ?? {};
+  const { cpuShares, cpuPeriod, cpuQuota, memoryLimitInBytes } = overhead ?? {};
+  expect({ cpuShares, cpuPeriod, cpuQuota, memoryLimitInBytes }).toEqual({
+    cpuShares: 256n,
+    cpuPeriod: 100_000n,
+    cpuQuota: 25_000n,
+    memoryLimitInBytes: 67_108_864n,
+  });
+  expect(resources).toEqual(configOf().linux?.resources);
+  expect(configOf().linux?.overhead).toBeUndefined();
+});
+
 test("the message survives the wire", () => {
   const config = configOf();
   expect(PodSandboxConfig.decode(PodSandboxConfig.encode(config).finish())).toEqual(config);

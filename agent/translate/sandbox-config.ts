@@ -1,10 +1,10 @@
-import { PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
+import { type LinuxContainerResources, PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
 import { crashesAnnotation, podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { dnsOf } from "./dns.ts";
 import { podLogFolder } from "./log-path.ts";
 import type { NodeFacts } from "./node-facts.ts";
-import { linuxResources, podAmounts } from "./resources.ts";
+import { amountsOf, linuxResources, podAmounts } from "./resources.ts";
 import { sandboxSecurityContext } from "./security-context.ts";
 
 const LONGEST_HOSTNAME = 63;
@@ -31,8 +31,15 @@ export function sandboxConfig(
       securityContext: sandboxSecurityContext(pod),
       sysctls: sysctls(pod),
       resources: linuxResources(podAmounts(pod), facts),
+      ...overhead(pod, facts),
     },
   });
+}
+
+/** What the sandbox itself costs, by its RuntimeClass: all of it is guaranteed. */
+function overhead({ spec }: Pod, facts: NodeFacts): { readonly overhead?: LinuxContainerResources } {
+  if (spec.overhead === undefined) return {};
+  return { overhead: linuxResources(amountsOf({ requests: spec.overhead, limits: spec.overhead }), facts) };
 }
 
 /** The labels by which everything of a pod is found again. */

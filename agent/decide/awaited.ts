@@ -1,0 +1,20 @@
+import type { DesiredNow } from "./desired.ts";
+import type { Settings } from "./settings.ts";
+
+/*
+ * What has to be read of the cluster before a step of a pod's start. Nothing has failed yet, so nothing is tried again after a while:
+ * whoever reads it wakes the pods.
+ */
+
+/** Why no container of the pod may be created yet: what it would be told of Services, it would keep for life. */
+export function awaitsServices({ source }: DesiredNow, { cluster }: Settings): string | undefined {
+  if (source.kind !== "api" || cluster === undefined || cluster.areServicesRead) return undefined;
+  return "services have not yet been read at least once, cannot construct envvars";
+}
+
+/** Why the pod's sandbox may not be run yet. */
+export function awaitsRuntimeClass({ pod }: DesiredNow, { cluster }: Settings): string | undefined {
+  const { runtimeClassName = "" } = pod.spec;
+  if (runtimeClassName === "" || cluster === undefined || cluster.areRuntimeClassesRead) return undefined;
+  return `failed to lookup RuntimeClass ${runtimeClassName}: RuntimeClasses have not yet been read at least once`;
+}

@@ -10,7 +10,8 @@ import {
   rulesOfNetwork,
 } from "./leftovers.ts";
 import { apart } from "./processes.ts";
-import { type BedRecord, bedPaths, forget } from "./record.ts";
+import { type BedRecord, bedPaths, claimedAt, forget } from "./record.ts";
+import { findDeadSockets } from "./shim-sockets.ts";
 import { until } from "./until.ts";
 
 /**
@@ -33,6 +34,8 @@ export async function cleanUp(bed: BedRecord): Promise<Leftovers> {
     throw new Error(`cannot clean ${bed.stateDir}: ${describeLeftovers(left).join("; ")}`, { cause });
   }
   await dropEmptyPortmapChains();
+  const since = (await claimedAt(bed)) ?? Number.POSITIVE_INFINITY;
+  for (const path of await findDeadSockets(since)) await rm(path, { force: true });
   const { home, cni, registryHosts, registryConfig, registryStore, ...more } = bedPaths(bed.stateDir);
   const { controlPlane, kubeletConfig, kubeletRoot } = more;
   const ours = [home, cni, registryHosts, registryConfig, registryStore, controlPlane, kubeletConfig, kubeletRoot];

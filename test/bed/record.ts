@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { processStart } from "./processes.ts";
 
@@ -72,7 +72,7 @@ export async function claim(folder: string): Promise<BedRecord> {
   const name = `berth-${id}`;
   const record = { id, stateDir, bridge: name, network: name, subnet, owner };
   await mkdir(recordsFolder, { recursive: true, mode: 0o700 });
-  await writeFile(join(recordsFolder, `${id}.json`), JSON.stringify(record), { flag: "wx" });
+  await writeFile(fileOf(record), JSON.stringify(record), { flag: "wx" });
   return record;
 }
 
@@ -99,6 +99,13 @@ export async function ownerLives(record: BedRecord): Promise<boolean> {
   return (await processStart(record.owner.pid)) === record.owner.start;
 }
 
-export async function forget(record: BedRecord): Promise<void> {
-  await rm(join(recordsFolder, `${record.id}.json`), { force: true });
+/** When the bed was claimed, in milliseconds since 1970; undefined if it was forgotten. */
+export async function claimedAt(record: BedRecord): Promise<number | undefined> {
+  return (await stat(fileOf(record)).catch(() => undefined))?.mtimeMs;
 }
+
+export async function forget(record: BedRecord): Promise<void> {
+  await rm(fileOf(record), { force: true });
+}
+
+const fileOf = ({ id }: Pick<BedRecord, "id">) => join(recordsFolder, `${id}.json`);

@@ -1,0 +1,17 @@
+import { expect, test } from "bun:test";
+import { deadSockets } from "./shim-sockets.ts";
+
+const listed = `Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 36283 /run/containerd/s/alive
+0000000000000000: 00000003 00000000 00000000 0001 03 36290
+`;
+
+test("a socket is dead that the kernel does not list, if it is of our time and not made this moment", () => {
+  const files = [
+    { path: "/run/containerd/s/alive", madeAt: 150 },
+    { path: "/run/containerd/s/dead", madeAt: 150 },
+    { path: "/run/containerd/s/another's", madeAt: 99 },
+    { path: "/run/containerd/s/new", madeAt: 201 },
+  ];
+  expect(deadSockets(files, listed, { since: 100, until: 200 })).toEqual(["/run/containerd/s/dead"]);
+});

@@ -6,6 +6,7 @@ import { until } from "../bed/until.ts";
 import { livedTwice, type Recording, recordLives } from "./lives.ts";
 import { podOf } from "./manifest.ts";
 import { type Node, startNodeWithoutAgent } from "./node.ts";
+import { randomOf } from "./random.ts";
 
 setDefaultTimeout(120_000);
 
@@ -82,14 +83,3 @@ describe.each<ContainerdVersion>(["1.6", "2.1"])(
     });
   },
 );
-
-/** Numbers from 0 to 1 that follow from a seed (mulberry32). */
-function randomOf(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
-}

@@ -11,7 +11,7 @@ import {
   type PodSandbox,
 } from "../../proto/cri/gen/api.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { type Agent, builtBinary, startAgent } from "../bed/agent.ts";
+import { type Agent, aloneName, builtBinary, type JoinedCluster, startAgent } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
 import { callCri } from "../bed/cri-call.ts";
@@ -23,10 +23,14 @@ export interface NodeOptions {
   readonly version?: ContainerdVersion;
   /** Fields of KubeletConfiguration. */
   readonly configuration?: Readonly<Record<string, unknown>>;
+  /** The cluster that each agent of this node joins; it stands alone if not given. */
+  readonly cluster?: JoinedCluster;
 }
 
 /** One node of a test: a private containerd with the test images, and the compiled agent on it. */
 export interface Node {
+  /** What it is called, by its cluster and in the names of its static pods. */
+  readonly name: string;
   readonly containerd: Containerd;
   readonly folder: string;
   readonly paths: ReturnType<typeof bedPaths>;
@@ -64,8 +68,8 @@ export interface Node {
 const PATIENCE_MS = 30_000;
 
 /** Starts a node without pods. */
-export async function startNode({ version, configuration }: NodeOptions = {}): Promise<Node> {
-  const node = await startNodeWithoutAgent({ ...(version === undefined ? {} : { version }) });
+export async function startNode({ configuration, ...options }: NodeOptions = {}): Promise<Node> {
+  const node = await startNodeWithoutAgent(options);
   try {
     await node.startAgent(configuration);
     return node;
@@ -76,7 +80,8 @@ export async function startNode({ version, configuration }: NodeOptions = {}): P
 }
 
 /** The same before its first agent. */
-export async function startNodeWithoutAgent({ version }: Pick<NodeOptions, "version"> = {}): Promise<Node> {
+export async function startNodeWithoutAgent(options: Omit<NodeOptions, "configuration"> = {}): Promise<Node> {
+  const { version, cluster } = options;
   await buildIfStale();
   const folder = await mkdtemp(join(tmpdir(), "berth-e2e-"));
   const containerd = await startContainerd({ stateDir: folder, ...(version === undefined ? {} : { version }) });
@@ -87,14 +92,16 @@ export async function startNodeWithoutAgent({ version }: Pick<NodeOptions, "vers
     await containerd.stop();
     throw error;
   }
-  return createNode(folder, containerd);
+  return createNode(folder, containerd, cluster);
 }
 
-function createNode(folder: string, containerd: Containerd): Node {
+function createNode(folder: string, containerd: Containerd, cluster: JoinedCluster | undefined): Node {
   const paths = bedPaths(folder);
   const { endpoint } = containerd;
   let agent: Agent | undefined;
+  const name = cluster?.nodeName ?? aloneName;
   const node: Node = {
+    name,
     containerd,
     folder,
     paths,
@@ -103,7 +110,8 @@ function createNode(folder: string, containerd: Containerd): Node {
       return agent;
     },
     async launchAgent(configuration = {}) {
-      agent = await startAgent({ binary: builtBinary, stateDir: folder, endpoint, configuration });
+      const options = { binary: builtBinary, stateDir: folder, endpoint, configuration };
+      agent = await startAgent({ ...options, ...(cluster && { cluster }) });
     },
     async startAgent(configuration) {
       await node.launchAgent(configuration);
@@ -213,7 +221,7 @@ async function awaitPod(
   try {
     return await until(`pod ${name}: ${what}`, timeoutMs, async () => {
       const pods = await node.pods().catch(() => []);
-      last = pods.find((pod) => pod.name === `${name}-berth`) ?? last;
+      last = pods.find((pod) => pod.name === `${name}-${node.name}`) ?? last;
       return pods.find((pod) => pod === last && condition(pod));
     });
   } catch (cause) {

@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { ContainerState } from "../../../proto/cri/gen/api.ts";
+import { podNameLabel } from "../../../proto/cri/labels.ts";
+import { until } from "../../bed/until.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { livedTwice, recordLives } from "../lives.ts";
+import { script } from "../manifest.ts";
+import { randomOf } from "../random.ts";
+import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { barePod, deployment } from "./objects.ts";
+
+setDefaultTimeout(120_000);
+
+const skip = skipWithoutPrograms("a cluster whose parts fail");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
+const random = randomOf(seed);
+
+/** Runs for some seconds the first time, and without an end the second. */
+const endsOnce = script("test -e /notes/again && sleep 1000000; touch /notes/again; sleep 8");
+
+describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
+  let cluster: ClusterNode;
+  beforeAll(async () => {
+    console.log(`the moments of the kills follow from BERTH_SEED=${seed}`);
+    cluster = await startClusterNode();
+  }, BUILD_MS);
+  afterAll(() => cluster?.end());
+
+  const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+
+  test("a pod that was deleted by force while the agent was away ends when it is back, and one bound meanwhile never starts", async () => {
+    await cluster.apply([barePod("old"), barePod("kept")]);
+    await kubectl("wait", "--for=condition=Ready", "pod/old", "pod/kept", "--timeout=30s");
+    const kept = (await cluster.pod("kept")).status?.containerStatuses?.[0]?.containerID;
+    const recording = await recordLives(cluster.node.containerd);
+    await cluster.node.agent.kill9();
+    await cluster.apply([barePod("brief")]);
+    await kubectl("wait", "--for=condition=PodScheduled", "pod/brief", "--timeout=10s");
+    await kubectl("delete", "pod", "old", "brief", "--force", "--grace-period=0", "--timeout=10s");
+    expect((await cluster.running()).containers).toHaveLength(2);
+
+    await cluster.node.startAgent();
+    await until("one sandbox", 20_000, async () => (await cluster.node.sandboxes()).length === 1);
+    const left = await cluster.pods();
+    expect(left.map(({ status }) => status?.containerStatuses?.[0]?.containerID)).toEqual([kept]);
+    expect(await cluster.running()).toEqual({ containers: uidsOf(left), sandboxes: uidsOf(left) });
+    expect(await recording.lives()).toEqual([]);
+    recording.stop();
+    await kubectl("delete", "pod", "kept", "--timeout=20s");
+    await cluster.empty();
+  });
+
+  test("an agent that is killed again and again during twenty starts has each pod running once", async () => {
+    const recording = await recordLives(cluster.node.containerd);
+    const killAtRandom = async (times: number, longestMs: number) => {
+      for (let kill = 0; kill < times; kill++) {
+        await pause(random() * longestMs);
+        await cluster.node.agent.kill9();
+        await cluster.node.launchAgent();
+      }
+    };
+    await cluster.apply([deployment("wanted", 20)]);
+    await killAtRandom(6, 1200);
+    const pods = await cluster.see("twenty are up", "wanted", (all) => all.filter(isUp).length === 20);
+    await until("twenty on the node", 20_000, async () => (await cluster.node.containers()).length === 20);
+    expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
+
+    await kubectl("delete", "deployment", "wanted");
+    await killAtRandom(3, 800);
+    await cluster.empty();
+    expect(livedTwice(await recording.lives())).toEqual([]);
+    recording.stop();
+  });
+
+  // The last one: the controllers of the cluster take their time after it.
+  test("what happened while the API server was away for half a minute is told right after its return", async () => {
+    await cluster.apply([
+      barePod("ends", { command: script("sleep 8; exit 7") }, { restartPolicy: "Never" }),
+      barePod(
+        "restarts",
+        { command: endsOnce, volumeMounts: [{ name: "notes", mountPath: "/notes" }] },
+        { volumes: [{ name: "notes", emptyDir: {} }] },
+      ),
+      barePod("stays"),
+    ]);
+    await kubectl("wait", "--for=condition=Ready", "pod/ends", "pod/restarts", "pod/stays", "--timeout=30s");
+    const stays = await cluster.pod("stays");
+    const restarts = await cluster.pod("restarts");
+    await cluster.plane.stopApiServer();
+    const outage = pause(30_000);
+    await until("the end of a container", 20_000, async () => {
+      const ended = (await cluster.node.containers()).filter(({ state }) => state === ContainerState.CONTAINER_EXITED);
+      return ended.some(({ labels }) => labels[podNameLabel] === "ends");
+    });
+    await outage;
+    const returned = Date.now();
+    await cluster.plane.startApiServer();
+    const [ends] = await cluster.see("its end", "ends", ([pod]) => pod?.status?.phase === "Failed", 15_000);
+    const { exitCode, reason, finishedAt } = ends?.status?.containerStatuses?.[0]?.state?.terminated ?? {};
+    expect({ exitCode, reason }).toEqual({ exitCode: 7, reason: "Error" });
+    expect(Date.parse(finishedAt!)).toBeLessThan(returned - 10_000);
+    const [again] = await cluster.see("its restart", "restarts", (pods) => pods.every(isUp), 15_000);
+    const { restartCount, containerID } = again?.status?.containerStatuses?.[0] ?? {};
+    expect(restartCount).toBe(1);
+    expect(containerID).not.toBe(restarts.status?.containerStatuses?.[0]?.containerID);
+    expect((await cluster.pod("stays")).status).toEqual(stays.status!);
+    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=10s");
+
+    await kubectl("delete", "pod", "ends", "restarts", "stays", "--timeout=20s");
+    await cluster.empty();
+  });
+});

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
+import { until } from "../../bed/until.ts";
+import type { KubectlVersion } from "../../upstream/control-plane.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { podOf } from "../manifest.ts";
+import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { barePod, daemonSet, deployment } from "./objects.ts";
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("a node of a cluster");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+
+describe.skipIf(skip !== undefined)("a node of a cluster", () => {
+  let cluster: ClusterNode;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+  }, BUILD_MS);
+  afterAll(() => cluster?.end());
+
+  const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+  const staticPod = () => cluster.pod("still-node-a");
+  const containerOf = async () => (await staticPod()).status?.containerStatuses?.[0]?.containerID;
+
+  test.each<KubectlVersion>(["1.36", "1.32"])("is Ready to kubectl %s", async (version) => {
+    const shown = await cluster.plane.kubectl(["get", "nodes", "--output=wide", "--no-headers"], { version });
+    expect(shown).toMatch(
+      /^node-a +Ready +<none> +\d+s +v1\.36\.\d+\S* +[\d.]+ +<none> +\S.* +\S+ +containerd:\/\/1\.6\.\d+\S*$/,
+    );
+    const described = await cluster.plane.kubectl(["describe", "node", "node-a"], { version });
+    expect(described).toMatch(/^ +Ready +True +.* +KubeletReady +kubelet is posting ready status$/m);
+  });
+
+  test("holds a lease that goes with it", async () => {
+    const lease = JSON.parse(
+      await kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=json"),
+    ) as Lease;
+    const node = JSON.parse(await kubectl("get", "node", "node-a", "--output=json")) as NodeObject;
+    expect(lease.spec?.holderIdentity).toBe("node-a");
+    expect(lease.metadata?.ownerReferences?.map(({ uid }) => uid)).toEqual([node.metadata.uid!]);
+  });
+
+  test("shows its static pod, and shows it again when somebody deletes the mirror, which ends nothing", async () => {
+    await cluster.node.put(podOf("still", {}, { automountServiceAccountToken: false }));
+    await kubectl("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
+    const [before, container] = [await staticPod(), await containerOf()];
+    expect(before.metadata.annotations?.["kubernetes.io/config.source"]).toBe("file");
+
+    await kubectl("delete", "pod", "still-node-a", "--timeout=30s");
+    await kubectl("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
+    expect((await staticPod()).metadata.uid).not.toBe(before.metadata.uid);
+    expect(await containerOf()).toBe(container);
+    expect((await cluster.running()).containers).toHaveLength(1);
+  });
+
+  test("gets no new pods while it is cordoned, is drained, and gets them back", async () => {
+    const container = await containerOf();
+    await cluster.apply([deployment("movable", 3), daemonSet("everywhere")]);
+    await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
+    await kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
+    const before = uidsOf(await cluster.pods("movable"));
+
+    await kubectl("cordon", "node-a");
+    expect(await kubectl("get", "node", "node-a", "--no-headers")).toContain("Ready,SchedulingDisabled");
+    const said = await kubectl("drain", "node-a", "--ignore-daemonsets", "--timeout=40s");
+    expect(said).toContain("node/node-a drained");
+    const waiting = await cluster.see(
+      "three wait",
+      "movable",
+      (pods) => pods.length === 3 && pods.every(({ status }) => status?.phase === "Pending"),
+    );
+    expect(uidsOf(waiting).filter((uid) => before.includes(uid))).toEqual([]);
+    // The static pod and the daemon set's are not drained.
+    await until("two sandboxes", 10_000, async () => (await cluster.node.sandboxes()).length === 2);
+    expect((await cluster.running()).containers).toHaveLength(2);
+
+    await kubectl("uncordon", "node-a");
+    await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
+    expect(await containerOf()).toBe(container);
+  });
+
+  test("ends what does not tolerate its NoExecute taint, and only that", async () => {
+    const toleration = { key: "maintenance", operator: "Exists", effect: "NoExecute" } as const;
+    await cluster.apply([barePod("patient", {}, { tolerations: [toleration] })]);
+    await kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=30s");
+    const [container, patient] = [await containerOf(), await cluster.pod("patient")];
+
+    await kubectl("taint", "node", "node-a", "maintenance=now:NoExecute");
+    await until("two sandboxes", 30_000, async () => (await cluster.node.sandboxes()).length === 2);
+    expect((await cluster.pods("movable")).map(({ status }) => status?.phase)).toEqual(Array(3).fill("Pending"));
+    expect(await cluster.pod("patient")).toEqual(patient);
+    expect(await containerOf()).toBe(container);
+
+    await kubectl("taint", "node", "node-a", "maintenance-");
+    await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
+    await kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
+    await cluster.see("three are up", "movable", (pods) => pods.length === 3 && pods.every(isUp));
+  });
+
+  test("has nothing left of a static pod without its manifest, nor of anything that was deleted", async () => {
+    await cluster.node.removeFile("still.yaml");
+    await kubectl("wait", "--for=delete", "pod/still-node-a", "--timeout=30s");
+    await kubectl("delete", "deployment/movable", "daemonset/everywhere", "pod/patient", "--timeout=30s");
+    await cluster.empty();
+  });
+});

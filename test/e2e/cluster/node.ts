@@ -1,0 +1,148 @@
+import { expect } from "bun:test";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
+import { podUidLabel } from "../../../proto/cri/labels.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { newTraces, traces } from "../../bed/traces.ts";
+import { until } from "../../bed/until.ts";
+import { type ControlPlane, type KubectlVersion, startControlPlane } from "../../upstream/control-plane.ts";
+import { type Node, startNodeWithoutAgent } from "../node.ts";
+import type { Manifest } from "./objects.ts";
+
+/** An upstream control plane, and the compiled agent as its only node. */
+export interface ClusterNode {
+  readonly plane: ControlPlane;
+  readonly node: Node;
+  /** Runs kubectl 1.36 as an administrator. Rejects with its words if it fails. */
+  kubectl(...args: readonly string[]): Promise<string>;
+  /** `kubectl apply` for all of these. */
+  apply(manifests: readonly Manifest[], version?: KubectlVersion): Promise<void>;
+  /** The pods of the workload `app`, or all of them, by name. */
+  pods(app?: string): Promise<readonly Pod[]>;
+  pod(name: string): Promise<Pod>;
+  /** Waits for what the API shows of the pods of `app`; throws with what it showed last, and with the end of the agent's log. */
+  see(
+    what: string,
+    app: string,
+    condition: (pods: readonly Pod[]) => boolean,
+    timeoutMs?: number,
+  ): Promise<readonly Pod[]>;
+  /** The uids of the pods of which a container runs, one for each container, and of those with a sandbox that is ready. */
+  running(): Promise<{ readonly containers: readonly string[]; readonly sandboxes: readonly string[] }>;
+  /** Waits until neither the API nor the node has anything of any pod. */
+  empty(timeoutMs?: number): Promise<void>;
+  /** Ends and removes everything, and throws if a trace of it is left on the machine. */
+  end(): Promise<void>;
+}
+
+const PATIENCE_MS = 30_000;
+
+/** Returns once `kubectl get node node-a` would show Ready. */
+export async function startClusterNode(): Promise<ClusterNode> {
+  const before = await traces();
+  const folder = await mkdtemp(join(tmpdir(), "berth-cluster-"));
+  const plane = await startControlPlane({ stateDir: folder, say: console.log });
+  const node = await startMember(plane).catch(async (error: unknown) => {
+    await plane.stop();
+    await rm(folder, { recursive: true });
+    throw error;
+  });
+  const cluster = createClusterNode(plane, node, async () => {
+    await node.end();
+    await plane.stop();
+    const left = (await readdir(folder, { recursive: true })).filter((name) => !name.endsWith(".log"));
+    await rm(folder, { recursive: true });
+    expect(left).toEqual([]);
+    expect(await newTraces(before)).toEqual([]);
+  });
+  try {
+    await node.startAgent();
+    await cluster.kubectl("wait", "--for=create", `node/${node.name}`, "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Ready", `node/${node.name}`, "--timeout=30s");
+  } catch (cause) {
+    const log = await node.log();
+    await cluster.end();
+    throw new Error(`the node does not become Ready:\n${log.slice(-4000)}`, { cause });
+  }
+  return cluster;
+}
+
+async function startMember(plane: ControlPlane): Promise<Node> {
+  const nodeName = "node-a";
+  return await startNodeWithoutAgent({ cluster: { kubeconfig: await plane.nodeKubeconfig(nodeName), nodeName } });
+}
+
+function createClusterNode(plane: ControlPlane, node: Node, end: () => Promise<void>): ClusterNode {
+  const cluster: ClusterNode = {
+    plane,
+    node,
+    kubectl: (...args) => plane.kubectl(args),
+    async apply(items, version = "1.36") {
+      const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+      await plane.kubectl(["apply", "--filename=-"], { version, input });
+    },
+    async pods(app) {
+      const selector = app === undefined ? [] : [`--selector=app=${app}`];
+      return (JSON.parse(await cluster.kubectl("get", "pods", "--output=json", ...selector)) as { items: Pod[] }).items;
+    },
+    pod: async (name) => JSON.parse(await cluster.kubectl("get", "pod", name, "--output=json")) as Pod,
+    see: (what, app, condition, timeoutMs = PATIENCE_MS) => seePods(cluster, what, app, condition, timeoutMs),
+    async running() {
+      const [containers, sandboxes] = await Promise.all([node.containers(), node.sandboxes()]);
+      const uids = (all: readonly { readonly labels: Readonly<Record<string, string>> }[]) =>
+        all.map(({ labels }) => labels[podUidLabel] ?? "").toSorted();
+      return {
+        containers: uids(containers.filter(({ state }) => state === ContainerState.CONTAINER_RUNNING)),
+        sandboxes: uids(sandboxes.filter(({ state }) => state === PodSandboxState.SANDBOX_READY)),
+      };
+    },
+    async empty(timeoutMs = PATIENCE_MS) {
+      await until("no pod in the API", timeoutMs, async () => (await cluster.pods()).length === 0);
+      await node.empty(timeoutMs);
+    },
+    end,
+  };
+  return cluster;
+}
+
+async function seePods(
+  { node, pods }: Pick<ClusterNode, "node" | "pods">,
+  what: string,
+  app: string,
+  condition: (pods: readonly Pod[]) => boolean,
+  timeoutMs: number,
+): Promise<readonly Pod[]> {
+  let last: readonly Pod[] = [];
+  try {
+    return await until(`pods of ${app}: ${what}`, timeoutMs, async () => {
+      last = await pods(app);
+      return condition(last) && last;
+    });
+  } catch (cause) {
+    const seen = last.map(({ metadata, status }) => `${metadata.name}: ${JSON.stringify(status)}`);
+    const log = (await node.log()).slice(-4000);
+    throw new Error(`pods of ${app} were expected so: ${what}; last seen:\n${seen.join("\n")}\n${log}`, { cause });
+  }
+}
+
+/** The events that `kubectl describe` shows at its end, in its order; without the container that 1.36 names in front of its words. */
+export function describedEvents(text: string) {
+  const [, table = ""] = text.split(/^Events:\n.*\n +-+ .*\n/m);
+  return table
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map((line) => {
+      const [type = "", reason = "", , from = "", ...message] = line.trim().split(/ {2,}/);
+      return { type, reason, from, message: message.join("  ").replace(/^spec\.\w+\{[^}]*\}: /, "") };
+    });
+}
+
+export const uidsOf = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.uid ?? "").toSorted();
+
+/** All containers run and are ready, and nobody wants it to end. */
+export function isUp({ metadata, status }: Pod): boolean {
+  const all = status?.containerStatuses ?? [];
+  return metadata.deletionTimestamp === undefined && all.length > 0 && all.every(({ ready }) => ready);
+}

@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { buildTestImages, busyboxImage } from "../../bed/images.ts";
+import { type Registry, startRegistry } from "../../bed/registry.ts";
+import { until } from "../../bed/until.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { freePort } from "../free-port.ts";
+import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
+import { barePod } from "./objects.ts";
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("pulls for pods of a cluster");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+
+describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
+  let cluster: ClusterNode;
+  let registry: Registry;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+    registry = await startRegistry(cluster.node.containerd);
+  }, BUILD_MS);
+  afterAll(async () => {
+    await registry?.stop();
+    await cluster?.end();
+  });
+
+  test("whose image cannot be pulled waits and says why, and can be deleted", async () => {
+    const image = `127.0.0.1:${await freePort()}/berth.test/nowhere:1`;
+    await cluster.apply([barePod("lost", { image })]);
+    const waiting = "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}";
+    await cluster.kubectl("wait", `${waiting}=ImagePullBackOff`, "pod/lost", "--timeout=30s");
+    const { status } = await cluster.pod("lost");
+    expect(status?.phase).toBe("Pending");
+    expect(status?.containerStatuses?.[0]?.state?.waiting?.message).toContain(`Back-off pulling image "${image}"`);
+    expect(await cluster.kubectl("get", "pod", "lost", "--no-headers")).toMatch(
+      /^lost +0\/1 +ImagePullBackOff +0 +\d+s$/,
+    );
+
+    let events: ReturnType<typeof describedEvents> = [];
+    await until("the events", 10_000, async () => {
+      events = describedEvents(await cluster.kubectl("describe", "pod", "lost"));
+      return events.some(({ reason }) => reason === "BackOff");
+    });
+    const told = events.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
+    const expected = [
+      "Normal Scheduled: Successfully assigned default/lost to node-a",
+      `Normal Pulling: Pulling image "${image}"`,
+      `Warning Failed: Failed to pull image "${image}": `,
+      "Warning Failed: Error: ErrImagePull",
+      `Normal BackOff: Back-off pulling image "${image}"`,
+      "Warning Failed: Error: ImagePullBackOff",
+    ];
+    expect(expected.filter((start) => !told.some((line) => line.startsWith(start)))).toEqual([]);
+
+    await cluster.kubectl("delete", "pod", "lost", "--timeout=20s");
+    await cluster.empty();
+  });
+
+  test("that is deleted while its image is being pulled goes at once, and never starts", async () => {
+    const built = (await buildTestImages()).find(({ name }) => name === busyboxImage)!;
+    await registry.push({ ...built, name: "berth.test/slow:1" });
+    const gate = slowDoor(registry.host);
+    try {
+      const image = `127.0.0.1:${gate.port}/berth.test/slow:1`;
+      await cluster.apply([barePod("hasty", { image }, { terminationGracePeriodSeconds: 30 })]);
+      await until("the pull to be under way", 20_000, () => gate.waiting() > 0);
+      const started = performance.now();
+      await cluster.kubectl("delete", "pod", "hasty", "--timeout=20s");
+      expect(performance.now() - started).toBeLessThan(10_000);
+      await cluster.empty();
+
+      gate.open();
+      await cluster.apply([barePod("patient", { image })]);
+      const [patient] = await cluster.see("it is up", "patient", (pods) => pods.length === 1 && pods.every(isUp));
+      expect((await cluster.running()).containers).toEqual([patient?.metadata.uid ?? ""]);
+      expect(await cluster.node.containers()).toHaveLength(1);
+    } finally {
+      await gate.close();
+    }
+    await cluster.kubectl("delete", "pod", "patient", "--timeout=20s");
+    await cluster.empty();
+  });
+});
+
+/** Another way to the registry `host`, which holds back what images are made of until it is opened. */
+function slowDoor(host: string) {
+  const opening = Promise.withResolvers<void>();
+  let held = 0;
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    async fetch({ url, method, headers }): Promise<Response> {
+      if (url.includes("/manifests/")) {
+        held += 1;
+        await opening.promise;
+      }
+      const target = new URL(url);
+      target.host = host;
+      return await fetch(target, { method, headers });
+    },
+  });
+  return {
+    port: server.port,
+    waiting: () => held,
+    open: () => opening.resolve(),
+    async close() {
+      opening.resolve();
+      await server.stop(true);
+    },
+  };
+}

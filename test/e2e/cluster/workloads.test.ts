@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { podUidLabel } from "../../../proto/cri/labels.ts";
+import { webImage, webPage } from "../../bed/images.ts";
+import { until } from "../../bed/until.ts";
+import type { KubectlVersion } from "../../upstream/control-plane.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { ignoringSigterm, script } from "../manifest.ts";
+import { type ClusterNode, describedEvents, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { barePod, daemonSet, deployment, job, specOf } from "./objects.ts";
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("workloads of a cluster on its node");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+
+describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
+  let cluster: ClusterNode;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+  }, BUILD_MS);
+  afterAll(() => cluster?.end());
+
+  describe.each<KubectlVersion>(["1.36", "1.32"])("by kubectl %s", (version) => {
+    const name = `web-${version.replace(".", "-")}`;
+    const kubectl = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
+    const rolledOut = () => kubectl("rollout", "status", `deployment/${name}`, "--timeout=40s");
+    const webSpec = specOf({ image: webImage, command: [] }, { terminationGracePeriodSeconds: 30 });
+
+    test("a deployment of ten is ten running pods, each with an address of its own", async () => {
+      await cluster.apply([deployment(name, 10, webSpec)], version);
+      await rolledOut();
+      const pods = await cluster.see("ten are up", name, (all) => all.filter(isUp).length === 10);
+      const addresses = pods.map(({ status }) => status?.podIP ?? "");
+      expect(new Set(addresses).size).toBe(10);
+      const network = cluster.node.containerd.subnet.replace("0/24", "");
+      expect(addresses.filter((address) => !address.startsWith(network))).toEqual([]);
+      const answer = await fetch(`http://${addresses[0]}:8080/`);
+      expect(await answer.text()).toBe(webPage);
+
+      const table = await kubectl("get", "pods", `--selector=app=${name}`, "--output=wide", "--no-headers");
+      for (const row of table.split("\n"))
+        expect(row).toMatch(/^web-\S+ +1\/1 +Running +0 +\d+s +10\.[\d.]+ +node-a +<none> +<none>$/);
+      expect((await cluster.running()).containers).toEqual(uidsOf(pods));
+    });
+
+    test("describe tells of each step of a pod in its order", async () => {
+      for (const { metadata } of await cluster.pods(name)) {
+        const events = describedEvents(await kubectl("describe", "pod", metadata.name ?? ""));
+        expect(events.map(({ type, reason, from }) => `${type} ${reason} ${from}`)).toEqual([
+          "Normal Scheduled default-scheduler",
+          "Normal Pulled kubelet",
+          "Normal Created kubelet",
+          "Normal Started kubelet",
+        ]);
+      }
+    });
+
+    test("scaled to three, the others are gone from the API and from the runtime", async () => {
+      await kubectl("scale", `deployment/${name}`, "--replicas=3");
+      const pods = await cluster.see("three are left", name, (all) => all.length === 3);
+      await until("three on the node", 10_000, async () => (await cluster.node.sandboxes()).length === 3);
+      expect(pods.every(isUp)).toBe(true);
+      expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
+    });
+
+    test("rollout restart replaces each of them", async () => {
+      const before = uidsOf(await cluster.pods(name));
+      await kubectl("rollout", "restart", `deployment/${name}`);
+      await rolledOut();
+      const after = await cluster.see("three are left", name, (all) => all.length === 3);
+      expect(after.every(isUp)).toBe(true);
+      expect(uidsOf(after).filter((uid) => before.includes(uid))).toEqual([]);
+      await until("three on the node", 10_000, async () => (await cluster.node.sandboxes()).length === 3);
+      expect(await cluster.running()).toEqual({ containers: uidsOf(after), sandboxes: uidsOf(after) });
+    });
+
+    test("deleted, whose containers end on SIGTERM are gone long before their grace has passed", async () => {
+      const started = performance.now();
+      await kubectl("delete", "deployment", name, "--cascade=foreground", "--timeout=30s");
+      expect(performance.now() - started).toBeLessThan(15_000);
+      await cluster.empty();
+    });
+  });
+
+  test("a pod that ignores SIGTERM is shown until its grace has passed, and nothing runs once it is gone", async () => {
+    await cluster.apply([barePod("stubborn", { command: ignoringSigterm })]);
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/stubborn", "--timeout=30s");
+    const started = performance.now();
+    await cluster.kubectl("delete", "pod", "stubborn", "--grace-period=3", "--wait=false");
+    const leaving = await cluster.pod("stubborn");
+    expect(leaving.metadata.deletionGracePeriodSeconds).toBe(3);
+    expect(leaving.status?.phase).toBe("Running");
+    await cluster.kubectl("wait", "--for=delete", "pod/stubborn", "--timeout=20s");
+    expect(await cluster.running()).toEqual({ containers: [], sandboxes: [] });
+    expect(performance.now() - started).toBeGreaterThan(2900);
+    await cluster.empty();
+  });
+
+  test("a job completes, and one that fails says how", async () => {
+    await cluster.apply([
+      job("right", 3, { command: script("exit 0") }),
+      job("wrong", 1, { command: script("exit 3") }),
+    ]);
+    await cluster.kubectl("wait", "--for=condition=complete", "job/right", "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=failed", "job/wrong", "--timeout=30s");
+    const [right, wrong] = [await cluster.pods("right"), await cluster.pods("wrong")];
+    const ends = [...right, ...wrong].map(({ status }) => {
+      const { exitCode, reason } = status?.containerStatuses?.[0]?.state?.terminated ?? {};
+      return `${status?.phase} ${exitCode} ${reason}`;
+    });
+    const completed = "Succeeded 0 Completed";
+    expect(ends).toEqual([completed, completed, completed, "Failed 3 Error"]);
+    await cluster.kubectl("delete", "job", "right", "wrong", "--timeout=30s");
+    await cluster.empty();
+  });
+
+  test("a daemon set has its pod on the node, and replaces it", async () => {
+    await cluster.apply([daemonSet("everywhere")]);
+    const rolledOut = () => cluster.kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
+    await rolledOut();
+    const [first] = await cluster.see("one is up", "everywhere", (all) => all.filter(isUp).length === 1);
+    expect(first?.spec.nodeName).toBe("node-a");
+    await cluster.kubectl("rollout", "restart", "daemonset/everywhere");
+    await rolledOut();
+    const after = await cluster.see("one is up", "everywhere", (all) => all.filter(isUp).length === 1);
+    expect(uidsOf(after)).not.toContain(first?.metadata.uid);
+    await cluster.kubectl("delete", "daemonset", "everywhere", "--timeout=30s");
+    await cluster.empty();
+  });
+
+  test("a hundred pods at once all run, and all go", async () => {
+    await cluster.apply([deployment("crowd", 100)]);
+    await cluster.kubectl("rollout", "status", "deployment/crowd", "--timeout=60s");
+    const pods = await cluster.see("a hundred are up", "crowd", (all) => all.filter(isUp).length === 100);
+    expect(new Set(pods.map(({ status }) => status?.podIP)).size).toBe(100);
+    expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
+    const containers = await cluster.node.containers();
+    expect(containers.map(({ labels }) => labels[podUidLabel] ?? "").toSorted()).toEqual(uidsOf(pods));
+    await cluster.kubectl("delete", "deployment", "crowd");
+    await cluster.empty(60_000);
+  }, 180_000);
+});

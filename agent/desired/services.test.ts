@@ -147,6 +147,15 @@ test("the copy is written when it says something else, and only then", async () 
   expect((await root.read(FILE, 10_000)).includes("db")).toBe(true);
 });
 
+test("what an agent that died while it wrote has left is removed, and nothing else", async () => {
+  const { root, begin } = await createScene();
+  for (const name of [".services.json.1.tmp", ".other.json.1.tmp", "kept"])
+    await root.write(`berth/${name}`, "", 0o600);
+  begin();
+  await rest();
+  expect((await root.list("berth"))?.map(({ name }) => name)).toEqual([".other.json.1.tmp", "kept"]);
+});
+
 const broken: readonly [what: string, text: string][] = [
   ["torn", '{"version":1,"serv'],
   ["of another release", '{"version":2,"services":[]}'],

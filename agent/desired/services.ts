@@ -76,7 +76,9 @@ export function createServices(settings: ServicesSettings): Services {
     areRead: () => isHeard || (copy.found() !== undefined && !isApiHeard()),
     used,
     async follow(signal) {
-      await Promise.all([copy.load().then(() => copy.found() !== undefined && read()), heard.follow(signal)]);
+      await copy.load();
+      if (copy.found() !== undefined) read();
+      await heard.follow(signal);
       await copy.settled();
     },
     settled: copy.settled,
@@ -96,7 +98,9 @@ function keptPort({ name, port, protocol }: ServicePort): ServicePort {
   return { port, ...(name === undefined ? {} : { name }), ...(protocol === undefined ? {} : { protocol }) };
 }
 
-const FILE = "berth/services.json";
+const FOLDER = "berth";
+const NAME = "services.json";
+const FILE = `${FOLDER}/${NAME}`;
 const VERSION = 1;
 const MOST_BYTES = 8 << 20;
 
@@ -128,8 +132,9 @@ function createServiceCopy({ root, log }: Pick<ServicesSettings, "root" | "log">
     found: () => found,
     /** Never rejects: without a copy the pods wait for the API server. */
     async load(): Promise<void> {
-      if ((await root.stat(FILE).catch(() => undefined)) === undefined) return;
       try {
+        await removeLeftovers(root);
+        if ((await root.stat(FILE)) === undefined) return;
         const text = await root.read(FILE, MOST_BYTES);
         found = decode(text);
         written ??= text;
@@ -145,6 +150,12 @@ function createServiceCopy({ root, log }: Pick<ServicesSettings, "root" | "log">
       await writing;
     },
   };
+}
+
+/** What an agent that died while it wrote has left. */
+async function removeLeftovers(root: Files): Promise<void> {
+  for (const { name } of (await root.list(FOLDER)) ?? [])
+    if (name.startsWith(`.${NAME}.`) && name.endsWith(".tmp")) await root.remove(`${FOLDER}/${name}`);
 }
 
 /** Throws an error for what is no copy of this release. */

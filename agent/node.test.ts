@@ -222,10 +222,14 @@ test("registration is tried for ever, and each reason told once", async () => {
   const kube = new FakeKube({ clock });
   kube.failures = { create: Array.from({ length: 9 }, () => kubeError("FORBIDDEN", 403)) };
   kube.goDown();
-  const { told, log, ready } = createScene({ clock, kube });
+  const { told, log, ready, room } = createScene({ clock, kube });
   await clock.advance(2_000);
+  expect(room.state().status).toMatchObject({ reportedAt: undefined, error: { code: "UNREACHABLE" } });
   kube.comeBack();
-  await clock.advance(60_000);
+  await clock.advance(2_000);
+  expect(room.state().status.error).toMatchObject({ code: "FORBIDDEN" });
+  await clock.advance(58_000);
+  expect(room.state().status).toEqual({ reportedAt: FakeClock.start + 61_700, error: undefined });
   const times = told()
     .filter((line) => line.includes("create"))
     .map((line) => Number.parseInt(line, 10));
@@ -238,6 +242,21 @@ test("registration is tried for ever, and each reason told once", async () => {
     "info: the node is registered",
   ]);
   expect(await ready()).toBe(`True since 01:01: ${READY}`);
+});
+
+test("a status that cannot be reported is told of, also after a registration that failed at first", async () => {
+  const clock = new FakeClock();
+  const kube = new FakeKube({ clock });
+  await kube.user.create(nodes, { metadata: { name: "node-a" }, spec: {} } as Node);
+  kube.failures = { create: [kubeError("SERVER", 500)], patch: [kubeError("FORBIDDEN", 403)] };
+  const { log, room } = createScene({ clock, kube });
+  await clock.advance(100);
+  expect(room.state().status.error).toMatchObject({ code: "FORBIDDEN" });
+  expect(log.told()).toEqual([
+    "warn: the node cannot be registered yet; trying again",
+    "info: the node was registered before",
+    "warn: the node's status cannot be reported",
+  ]);
 });
 
 test("a node that somebody deletes is registered again, with a lease of its own", async () => {

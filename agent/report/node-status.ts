@@ -1,7 +1,7 @@
 import { createBell } from "../../host/bell.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
-import type { Kube } from "../../kube/client.ts";
+import type { Kube, Patch } from "../../kube/client.ts";
 import { nodes } from "../../kube/resource.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import {
@@ -88,10 +88,15 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
     reported();
   }
 
+  function note(error: unknown): void {
+    state = { ...state, error };
+  }
+
   async function register(signal: AbortSignal): Promise<void> {
     const wanted = () => initialNode(parts.observed(), settings, clock.now());
-    const registration = { kube, clock, log, nodeName: settings.nodeName, wanted, deadlineMs };
+    const registration = { ...parts, nodeName: settings.nodeName, wanted, failed: note };
     const { node, isCreated } = await registerNode(registration, signal);
+    note(undefined);
     if (!isCreated) return known.heard(node);
     succeed(createdNode(node, settings, clock.now(), random()));
     taken(node);
@@ -100,13 +105,7 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
   /** Sends one report; false where it was not taken. */
   async function report(node: Node, decided: NodeDecision, signal: AbortSignal): Promise<boolean> {
     if (decided.patch === undefined) return true;
-    const { uid } = node.metadata;
-    const patch = {
-      type: "strategic",
-      subresource: "status",
-      body: decided.patch,
-      ...(uid === undefined ? {} : { uid }),
-    } as const;
+    const patch = statusPatch(node, decided.patch);
     try {
       taken(await kube.patch(nodes, settings.nodeName, patch, { lane: "heartbeat", deadlineMs, signal }));
       return true;
@@ -120,7 +119,7 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
     failures += 1;
     const isNews = state.error === undefined;
     if (isNews) log[isOutage(error) ? "debug" : "warn"]({ err: error }, "the node's status cannot be reported");
-    state = { ...state, error };
+    note(error);
     if (hasCode(error, "NOT_FOUND")) known.missed();
     if (hasCode(error, "CONFLICT")) await readAnew(parts, signal);
     await retry.wait(clock.now() + retryAfterMs(failures, error), signal);
@@ -150,6 +149,11 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
     hurry: () => retry.ring(),
     state: () => state,
   };
+}
+
+/** The status is of this very object, and of none that has taken its place. */
+function statusPatch({ metadata: { uid } }: Node, body: Patch["body"]): Patch {
+  return { type: "strategic", subresource: "status", body, ...(uid !== undefined && { uid }) };
 }
 
 /** Another object has taken the place of the one that is known. */

@@ -13,6 +13,8 @@ export interface RegistrationParts {
   readonly nodeName: string;
   /** The Node to create, as of now. */
   readonly wanted: () => Node;
+  /** Called after each attempt that failed. */
+  readonly failed: (error: unknown) => void;
   readonly deadlineMs: number;
 }
 
@@ -39,6 +41,7 @@ export async function registerNode(parts: RegistrationParts, signal: AbortSignal
       const message = error instanceof Error ? error.message : String(error);
       if (message !== told) log.warn({ node, err: error }, "the node cannot be registered yet; trying again");
       told = message;
+      parts.failed(error);
       await sleep(clock, retryAfterMs(failures, error), signal);
     }
   }

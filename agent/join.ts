@@ -10,9 +10,12 @@ import { KubeError } from "../kube/error.ts";
 import { readKubeconfig } from "../kube/kubeconfig.ts";
 import { kubernetesVersion } from "../proto/kubernetes/version.ts";
 import { type Cluster, type ClusterNeeds, createCluster } from "./cluster.ts";
+import { clusterStatus, withWatchState } from "./cluster-status.ts";
 import type { Config } from "./config/config.ts";
 import type { Taken } from "./decide/taken.ts";
+import { kubeletVersion } from "./kubelet-version.ts";
 import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
+import type { ClusterStatus } from "./serve/agent-status.ts";
 import { StartError } from "./start-error.ts";
 
 export interface JoinParts {
@@ -39,6 +42,8 @@ export interface Membership {
   doubtAddresses(): void;
   /** The connection to the container runtime came or went. */
   doubtRuntime(): void;
+  /** What `berth status` says of the cluster. */
+  state(): ClusterStatus;
   close(): void;
 }
 
@@ -52,6 +57,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
   const rates = { main: config.kubeAPI, events: config.events };
   const connection = createConnection({ cluster, userAgent: userAgent(), rates, clock, log, random });
   const kube = createKube({ connection, clock, log, random });
+  const watched = withWatchState(kube, clock);
   let joined: Cluster | undefined;
   const room = createOwnNodeRoom({
     kube,
@@ -59,7 +65,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
     clock,
     log,
     random,
-    settings: nodeSettingsOf(config, `${kubernetesVersion}+berth`, undefined),
+    settings: nodeSettingsOf(config, kubeletVersion, undefined),
     mayRegister: config.node.registerNode,
     machine: { ...readMachine(machine.root), storageBytes: parts.storageBytes },
     addresses: parts.addresses,
@@ -72,7 +78,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
 
   return {
     join(needs) {
-      const rooms = createCluster({ kube, nodeName: config.nodeName, clock, log, random }, needs);
+      const rooms = createCluster({ kube: watched.kube, nodeName: config.nodeName, clock, log, random }, needs);
       joined = {
         ...rooms,
         took(taken) {
@@ -85,6 +91,10 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
     run: room.run,
     doubtAddresses: room.doubtAddresses,
     doubtRuntime: room.doubtRuntime,
+    state() {
+      const { server } = cluster;
+      return clusterStatus({ server, connection: connection.state(), node: room.state(), watch: watched.watch() });
+    },
     close: connection.close,
   };
 }

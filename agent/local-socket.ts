@@ -1,2 +1,2 @@
-/** Where `berth pods` finds the agent, below its root directory. */
+/** Where `berth pods` and `berth status` find the agent, below its root directory. */
 export const localSocket = "berth.sock";

@@ -15,8 +15,10 @@ import { followStaticPath } from "./desired/static-files.ts";
 import { factsOf, readFigures } from "./facts.ts";
 import { followHostIPs } from "./host-ips.ts";
 import type { JoinParts, Membership } from "./join.ts";
+import { kubeletVersion } from "./kubelet-version.ts";
 import { localSocket } from "./local-socket.ts";
 import { ownRoot, ownRuntime } from "./ownership.ts";
+import { agentStatus } from "./serve/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
 import { failStart, inOrder } from "./start-error.ts";
@@ -86,7 +88,7 @@ async function runOn(
     atRest: giveBackMemory,
   });
   if (membership !== undefined) onRuntimeChange(agent, membership.doubtRuntime);
-  const server = listen(root, agent, clock);
+  const server = listen(root, agent, clock, { nodeName, membership });
   log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
     const ended = membership?.run(signal);
@@ -124,10 +126,22 @@ function onRuntimeChange({ node }: Agent, changed: () => void): void {
   });
 }
 
-/** What `berth pods` asks. */
-function listen(root: Files, { stories, node }: Agent, clock: Clock): LocalServer {
+interface Standing {
+  readonly nodeName: string;
+  readonly membership: Membership | undefined;
+}
+
+/** What `berth pods` and `berth status` ask. */
+function listen(root: Files, { stories, node }: Agent, clock: Clock, { nodeName, membership }: Standing): LocalServer {
   const path = root.path(localSocket);
   const pods = () => ({ pods: stories.all().map(summarize), ...node.report() });
+  const status = () =>
+    agentStatus({
+      node: { name: nodeName, version: kubeletVersion },
+      report: node.report(),
+      cluster: membership?.state(),
+      phases: stories.all().map((story) => story.status.phase),
+    });
   const subscribe = (changed: () => void) => {
     const ends = [stories.subscribe(changed), node.subscribe(changed)];
     return () => {
@@ -135,7 +149,7 @@ function listen(root: Files, { stories, node }: Agent, clock: Clock): LocalServe
     };
   };
   try {
-    return serveLocal({ path, clock, pods, subscribe });
+    return serveLocal({ path, clock, pods, status, subscribe });
   } catch (error) {
     return failStart("berth pods could not be answered", inOrder)(error);
   }

@@ -7,6 +7,7 @@ const usage = `Berth is a Kubernetes node agent.
 
   berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
   berth pods            show the pods of the running agent (-o json, --watch, --root-dir)
+  berth status          show how the running agent does: node, runtime, cluster, pods (-o json, --root-dir)
   berth version         show the release (-o json)
 
 Started under the name kubelet it takes the kubelet's flags at once.
@@ -21,6 +22,8 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return await run(rest, { line: versionLine, raw: versionLine });
     case "pods":
       return await (await import("./pods.ts")).pods(rest);
+    case "status":
+      return await (await import("./status.ts")).status(rest);
     case "version":
     case "--version":
       if (rest.length > 0) return (await import("./print-version.ts")).printVersion(rest);
@@ -33,7 +36,9 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       process.stdout.write(usage);
       return 0;
     default:
-      process.stderr.write(`berth: there is no command ${JSON.stringify(command)}; there are run, pods and version\n`);
+      process.stderr.write(
+        `berth: there is no command ${JSON.stringify(command)}; there are run, pods, status and version\n`,
+      );
       return 2;
   }
 }

@@ -1,5 +1,6 @@
 import { basename } from "node:path/posix";
 import type { PodListing, PodSummary } from "../agent/serve/pod-list.ts";
+import { ageOf } from "./age.ts";
 
 const HEADER = ["NAMESPACE", "POD", "READY", "STATE", "RESTARTS", "IP", "AGE", "START (ms)"];
 
@@ -58,12 +59,4 @@ function stepsOf(steps: PodSummary["steps"]): string {
   );
   const theirs = [...byContainer].map(([container, all]) => `${container}: ${all.map(word).join(" ")}`);
   return [...own, ...theirs].join(", ") || "-";
-}
-
-function ageOf(startTime: string, now: number): string {
-  const seconds = Math.max(0, Math.round((now - Date.parse(startTime)) / 1000));
-  if (Number.isNaN(seconds)) return "-";
-  if (seconds < 120) return `${seconds}s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
-  return seconds < 172_800 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`;
 }

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
-import { localSocket } from "../agent/local-socket.ts";
 import type { PodListing } from "../agent/serve/pod-list.ts";
+import { leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
 import { podTable } from "./pod-table.ts";
 
 const usage = `berth pods [-o json] [--watch] [--root-dir DIR]
@@ -32,7 +32,7 @@ export async function pods(args: readonly string[]): Promise<number> {
   }
   process.stdout.once("error", leaveQuietly);
   const show = read.output === "json" ? (listing: PodListing) => `${JSON.stringify(listing)}\n` : podTable;
-  const socket = `${read["root-dir"]}/${localSocket}`;
+  const socket = socketBelow(read["root-dir"]);
   try {
     const answer = await fetch(`http://berth/pods${read.watch ? "?watch" : ""}`, { unix: socket });
     if (!answer.ok) throw new Error(`it answered ${answer.status}`);
@@ -47,25 +47,6 @@ export async function pods(args: readonly string[]): Promise<number> {
     process.stderr.write(`berth pods: no agent answers on ${socket}: ${whyNot(error)}\n`);
     return 1;
   }
-}
-
-/** Whoever reads may have read enough: `berth pods --watch | head` is no mistake. */
-function leaveQuietly(error: Error): void {
-  if (!("code" in error) || error.code !== "EPIPE") throw error;
-  process.exit(0);
-}
-
-/** The engine's own words would ask for a typo in a URL that nobody has typed. */
-function whyNot(error: unknown): string {
-  const cures: Readonly<Record<string, string>> = {
-    ENOENT: "there is no such socket: is it running, and with this --root-dir?",
-    ECONNREFUSED: "nobody listens there: is it running?",
-    EACCES: "you may not ask it: are you root?",
-    EPERM: "you may not ask it: are you root?",
-    ECONNRESET: "it has ended just now",
-  };
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return cures[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
 function readArguments(args: readonly string[]) {

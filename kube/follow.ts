@@ -12,6 +12,8 @@ export interface FollowListener<T extends KubeObject> {
   /** Everything there is, complete; it takes the place of all that was told before. */
   replaced(objects: readonly T[], resourceVersion: string): void;
   changed(kind: "added" | "modified" | "deleted", object: T): void;
+  /** The server has said how things are: all there is, a change, or that there was none (a bookmark). */
+  heard?(): void;
   /** What was told may be out of date from now on. Told once, until `back`; the first failure says why. */
   away(error: KubeError): void;
   back(): void;
@@ -69,13 +71,16 @@ export async function follow<T extends KubeObject>(
       outage.end();
       place.resourceVersion = resourceVersion;
       listener.replaced(objects, resourceVersion);
+      listener.heard?.();
     },
     changed(kind, object, resourceVersion) {
       place.resourceVersion = resourceVersion;
       listener.changed(kind, object);
+      listener.heard?.();
     },
     reached(resourceVersion) {
       place.resourceVersion = resourceVersion;
+      listener.heard?.();
     },
     unknown(type) {
       if (!told.has(type)) log.warn({ resource: resource.plural, type }, "skipping watch events of an unknown type");

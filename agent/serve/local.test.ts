@@ -32,6 +32,7 @@ function serve(ballast?: string) {
     // How often it was asked for stands for what it says.
     pods: () =>
       ({ pods: [], asked: ++asked, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
+    status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++asked }),
     subscribe: (changed) => {
       listeners.add(changed);
       return () => listeners.delete(changed);
@@ -70,8 +71,21 @@ test("the pods are answered, to root alone, and nothing else is", async () => {
     ["/", "GET"],
     ["/pods/web", "GET"],
     ["/pods", "POST"],
+    ["/status", "POST"],
+    ["/status/a", "GET"],
   ] as const)
     expect((await get(target, { method })).status).toBe(404);
+});
+
+test("the status is answered as JSON, each time anew", async () => {
+  serve();
+  for (const refused of [1, 2])
+    expect(await (await get("/status")).json()).toEqual({
+      node: { name: "a", version: "v1" },
+      runtime: { state: "ready" },
+      pods: {},
+      refused,
+    });
 });
 
 test("whoever watches has the pods at once, and once again after a burst of changes", async () => {

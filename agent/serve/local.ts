@@ -1,6 +1,7 @@
 import { unlinkSync } from "node:fs";
 import type { Clock } from "../../host/clock.ts";
 import { toFilesError } from "../../host/files.ts";
+import type { AgentStatus } from "./agent-status.ts";
 import type { PodListing } from "./pod-list.ts";
 
 export interface LocalServerSettings {
@@ -8,6 +9,7 @@ export interface LocalServerSettings {
   readonly path: string;
   readonly clock: Clock;
   readonly pods: () => PodListing;
+  readonly status: () => AgentStatus;
   /** Calls back after a change; the function it returns ends that. */
   readonly subscribe: (changed: () => void) => () => void;
 }
@@ -31,8 +33,9 @@ const COALESCE_MS = 50;
 const neverIdle = { idleTimeout: 0 };
 
 /**
- * Answers `berth pods` on a unix socket that only root may open: `GET /pods` is the list as JSON, `GET /pods?watch` a line of
- * it at once and after each change. Throws `FilesError` where there can be no such socket.
+ * Answers `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` is the list as JSON,
+ * `GET /pods?watch` a line of it at once and after each change, `GET /status` the agent's own state as JSON. Throws `FilesError`
+ * where there can be no such socket.
  */
 export function serveLocal(settings: LocalServerSettings): LocalServer {
   const { path } = settings;
@@ -52,6 +55,7 @@ export function serveLocal(settings: LocalServerSettings): LocalServer {
 
 function answer(request: Request, settings: LocalServerSettings): Response {
   const { pathname, searchParams } = new URL(request.url);
+  if (request.method === "GET" && pathname === "/status") return Response.json(settings.status());
   if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
   if (!searchParams.has("watch")) return Response.json(settings.pods());
   return new Response(watchPods(settings, request.signal), { headers: { "content-type": "application/x-ndjson" } });

@@ -55,28 +55,57 @@ describe("berth", () => {
   test("without a command says which there are", async () => {
     const { stdout, exitCode } = await run(builtBinary);
     expect(exitCode).toBe(0);
-    for (const command of ["berth run", "berth pods", "berth version"]) expect(stdout).toContain(command);
+    for (const command of ["berth run", "berth pods", "berth status", "berth version"])
+      expect(stdout).toContain(command);
   });
 
   test("refuses a command that does not exist, and names those that do", async () => {
     const { stderr, exitCode } = await run(builtBinary, "fly");
-    expect([stderr, exitCode]).toEqual(['berth: there is no command "fly"; there are run, pods and version', 2]);
+    expect([stderr, exitCode]).toEqual([
+      'berth: there is no command "fly"; there are run, pods, status and version',
+      2,
+    ]);
   });
 
-  test("pods says where no agent answers, and what may be wrong", async () => {
+  test.each(["pods", "status"])("%s says where no agent answers, and what may be wrong", async (command) => {
     await writeFile(join(folder, "berth.sock"), "");
     for (const [root, why] of [
       ["/nowhere", "there is no such socket: is it running, and with this --root-dir?"],
       [folder, "nobody listens there: is it running?"],
     ] as const) {
-      const { stderr, exitCode } = await run(builtBinary, "pods", "--root-dir", root);
-      expect([stderr, exitCode]).toEqual([`berth pods: no agent answers on ${root}/berth.sock: ${why}`, 1]);
+      const { stderr, exitCode } = await run(builtBinary, command, "--root-dir", root);
+      expect([stderr, exitCode]).toEqual([`berth ${command}: no agent answers on ${root}/berth.sock: ${why}`, 1]);
     }
   });
 
-  test("pods refuses a format that it does not know", async () => {
-    const { stderr, exitCode } = await run(builtBinary, "pods", "-o", "xml");
-    expect([stderr, exitCode]).toEqual(["berth pods: -o takes table or json, found xml", 2]);
+  test.each([
+    ["pods", "table"],
+    ["status", "text"],
+  ])("%s refuses a format that it does not know", async (command, usual) => {
+    const { stderr, exitCode } = await run(builtBinary, command, "-o", "xml");
+    expect([stderr, exitCode]).toEqual([`berth ${command}: -o takes ${usual} or json, found xml`, 2]);
+  });
+
+  test("status says how a node that stands alone does", async () => {
+    const ask = (...more: readonly string[]) => run(builtBinary, "status", "--root-dir", node.paths.agentRoot, ...more);
+    await until("the runtime to be ready", 20_000, async () => (await ask()).stdout.includes("ready"));
+    const { stdout, exitCode } = await ask();
+    expect([stdout.replaceAll(/ {2,}/g, ": ").split("\n"), exitCode]).toEqual([
+      [
+        expect.stringMatching(/^node: berth, v1\.\d+\.\d+\+berth$/),
+        "runtime: ready",
+        "cluster: no cluster: pods come from files",
+        "pods: none",
+        "refused: no manifests",
+      ],
+      0,
+    ]);
+    expect(JSON.parse((await ask("-o", "json")).stdout)).toEqual({
+      node: { name: "berth", version: expect.any(String) },
+      runtime: { state: "ready" },
+      pods: {},
+      refused: 0,
+    });
   });
 });
 

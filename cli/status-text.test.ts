@@ -1,0 +1,109 @@
+import { expect, test } from "bun:test";
+import type { AgentStatus, ClusterStatus } from "../agent/serve/agent-status.ts";
+import { statusText } from "./status-text.ts";
+
+const now = Date.parse("2026-01-01T12:00:00Z");
+const alone: AgentStatus = {
+  node: { name: "berth", version: "v1.36.3+berth" },
+  runtime: { state: "ready" },
+  pods: {},
+  refused: 0,
+};
+const cluster: ClusterStatus = {
+  server: "10.0.0.1:6443",
+  connection: { state: "connected", since: "2026-01-01T11:00:00Z" },
+  lease: { last: "2026-01-01T11:59:56Z" },
+  nodeStatus: { last: "2026-01-01T11:57:00Z" },
+  watch: { last: "2026-01-01T11:59:20Z" },
+};
+
+test("a node that stands alone has no cluster", () => {
+  expect(statusText(alone, now)).toMatchInlineSnapshot(`
+    "node     berth, v1.36.3+berth
+    runtime  ready
+    cluster  no cluster: pods come from files
+    pods     none
+    refused  no manifests
+    "
+  `);
+});
+
+test("a node of a cluster says when it last did what it does for it", () => {
+  const pods = { Pending: 1, Running: 12, Failed: 1 };
+  expect(statusText({ ...alone, cluster, pods, refused: 1 }, now)).toMatchInlineSnapshot(`
+    "node           berth, v1.36.3+berth
+    runtime        ready
+    cluster        10.0.0.1:6443, connected since 2026-01-01T11:00:00Z (60m)
+    lease          renewed 4s ago
+    node status    reported 3m ago
+    watch of pods  heard 40s ago
+    pods           14: 12 Running, 1 Failed, 1 Pending
+    refused        1 manifest (berth pods says why)
+    "
+  `);
+});
+
+test("what went wrong since stands beside what last went well", () => {
+  const error = "PUT /apis/…/leases/berth: forbidden";
+  const denied: ClusterStatus = {
+    ...cluster,
+    lease: { last: "2026-01-01T11:59:05Z", error },
+    nodeStatus: { error: "no" },
+  };
+  expect(statusText({ ...alone, cluster: denied, refused: 2 }, now)).toMatchInlineSnapshot(`
+    "node           berth, v1.36.3+berth
+    runtime        ready
+    cluster        10.0.0.1:6443, connected since 2026-01-01T11:00:00Z (60m)
+    lease          renewed 55s ago, but not since: PUT /apis/…/leases/berth: forbidden
+    node status    not reported yet: no
+    watch of pods  heard 40s ago
+    pods           none
+    refused        2 manifests (berth pods says why)
+    "
+  `);
+});
+
+test("a server that is away says why once, and so does a runtime", () => {
+  const error = "GET /api: the API server cannot be reached";
+  const away: ClusterStatus = {
+    ...cluster,
+    connection: { state: "away", since: "2026-01-01T11:58:40Z", message: "nobody listens at 10.0.0.1:6443" },
+    lease: { last: "2026-01-01T11:58:36Z", error },
+    nodeStatus: { error },
+    watch: { error },
+  };
+  const runtime = { state: "away", since: "2026-01-01T11:59:50Z", message: "connect ENOENT /run/c.sock" } as const;
+  expect(statusText({ ...alone, runtime, cluster: away }, now)).toMatchInlineSnapshot(`
+    "node           berth, v1.36.3+berth
+    runtime        away since 2026-01-01T11:59:50Z (10s): connect ENOENT /run/c.sock
+    cluster        10.0.0.1:6443, away since 2026-01-01T11:58:40Z (80s): nobody listens at 10.0.0.1:6443
+    lease          renewed 84s ago
+    node status    not reported yet
+    watch of pods  not heard yet
+    pods           none
+    refused        no manifests
+    "
+  `);
+});
+
+test("in the first moment nothing is there yet", () => {
+  const begun: ClusterStatus = {
+    ...cluster,
+    connection: { state: "connecting" },
+    lease: {},
+    nodeStatus: {},
+    watch: {},
+  };
+  const runtime = { state: "connecting", since: "2026-01-01T11:59:58Z" } as const;
+  expect(statusText({ ...alone, runtime, cluster: begun }, now)).toMatchInlineSnapshot(`
+    "node           berth, v1.36.3+berth
+    runtime        has not answered yet, asked since 2026-01-01T11:59:58Z (2s)
+    cluster        10.0.0.1:6443, not connected yet
+    lease          not renewed yet
+    node status    not reported yet
+    watch of pods  not heard yet
+    pods           none
+    refused        no manifests
+    "
+  `);
+});

@@ -1,0 +1,68 @@
+import type { AgentStatus, ClusterStatus, ConnectionStatus, Upkeep } from "../agent/serve/agent-status.ts";
+import { ageOf } from "./age.ts";
+
+type Row = readonly [name: string, text: string];
+
+/** What `berth status` shows to people: a line for each thing. */
+export function statusText({ node, runtime, cluster, pods, refused }: AgentStatus, now = Date.now()): string {
+  const rows: readonly Row[] = [
+    ["node", `${node.name}, ${node.version}`],
+    ["runtime", runtimeText(runtime, now)],
+    ...(cluster === undefined ? [["cluster", "no cluster: pods come from files"] as const] : clusterRows(cluster, now)),
+    ["pods", podsText(pods)],
+    ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods says why)`],
+  ];
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return rows.map(([name, text]) => `${name.padEnd(width)}  ${text}\n`).join("");
+}
+
+function clusterRows({ server, connection, lease, nodeStatus, watch }: ClusterStatus, now: number): readonly Row[] {
+  // While the server is away all of them fail, each in words of its own for the same reason.
+  const isAway = connection.state === "away";
+  const row = (name: string, done: string, upkeep: Upkeep): Row => [name, upkeepText(done, upkeep, isAway, now)];
+  return [
+    ["cluster", `${server}, ${connectionText(connection, now)}`],
+    row("lease", "renewed", lease),
+    row("node status", "reported", nodeStatus),
+    row("watch of pods", "heard", watch),
+  ];
+}
+
+/** `renewed 4s ago`, `renewed 55s ago, but not since: forbidden`, `not renewed yet` */
+function upkeepText(done: string, { last, error }: Upkeep, isAway: boolean, now: number): string {
+  const why = error === undefined || isAway ? "" : `: ${error}`;
+  if (last === undefined) return `not ${done} yet${why}`;
+  return `${done} ${ageOf(last, now)} ago${why === "" ? "" : `, but not since${why}`}`;
+}
+
+function connectionText(connection: ConnectionStatus, now: number): string {
+  switch (connection.state) {
+    case "connecting":
+      return "not connected yet";
+    case "connected":
+      return `connected since ${sinceText(connection.since, now)}`;
+    case "away":
+      return `away since ${sinceText(connection.since, now)}: ${connection.message}`;
+  }
+}
+
+function runtimeText(runtime: AgentStatus["runtime"], now: number): string {
+  switch (runtime.state) {
+    case "ready":
+      return "ready";
+    case "connecting":
+      return `has not answered yet, asked since ${sinceText(runtime.since, now)}`;
+    case "away":
+      return `away since ${sinceText(runtime.since, now)}: ${runtime.message}`;
+  }
+}
+
+/** `3: 2 Running, 1 Pending` */
+function podsText(pods: AgentStatus["pods"]): string {
+  const phases = Object.entries(pods).toSorted(([a, many], [b, more]) => more - many || (a < b ? -1 : 1));
+  const all = phases.reduce((sum, [, count]) => sum + count, 0);
+  return all === 0 ? "none" : `${all}: ${phases.map(([phase, count]) => `${count} ${phase}`).join(", ")}`;
+}
+
+const sinceText = (time: string, now: number) => `${time} (${ageOf(time, now)})`;
+const countOf = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`;

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { socketPathOf } from "../cri/endpoint.ts";
 import { createFiles, type Files, FilesError } from "../host/files.ts";
 import { type LockResult, realPathAhead, takeLock } from "../host/lock.ts";
@@ -45,7 +44,7 @@ const LOCKS = "run/berth";
 export async function ownRuntime(where: Where, machine: Files, log: Log): Promise<() => void> {
   const { rootDir, nodeName, containerRuntimeEndpoint } = where;
   const socket = realPathAhead(socketPathOf(containerRuntimeEndpoint));
-  const digest = createHash("sha256").update(socket).digest("hex").slice(0, 32);
+  const digest = new Bun.CryptoHasher("sha256").update(socket).digest("hex").slice(0, 32);
   let lock: LockResult;
   try {
     await machine.makeFolder(LOCKS, 0o700);

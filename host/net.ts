@@ -1,5 +1,4 @@
 import { dlopen, FFIType } from "bun:ffi";
-import { lookup } from "node:dns/promises";
 import { closeSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path/posix";
@@ -26,6 +25,8 @@ export function createNet(routesFolder = "/proc/net"): Net {
 
 /** The addresses that a name leads to, here or by DNS; none where it leads nowhere. Never rejects. */
 export async function resolveName(name: string): Promise<readonly string[]> {
+  // Loaded with the first question: most nodes ask none, and need it in no memory.
+  const { lookup } = await import("node:dns/promises");
   try {
     return (await lookup(name, { all: true, order: "verbatim" })).map(({ address }) => address);
   } catch {

@@ -97,7 +97,11 @@ export function createAgent(parts: AgentParts): Agent {
       cluster?.complete();
     },
   });
-  const cluster = parts.join?.({ desired, imageSizeBytes: sizeOf(images) });
+  const telling = { root: disk.root, facts: parts.facts, wakeAll };
+  const cluster = parts.join?.({ desired, imageSizeBytes: sizeOf(images), telling });
+  // What is added for a node that stands alone is nothing.
+  const settingsNow = () => ({ ...parts.settings(), ...(cluster && { cluster: cluster.facts.settings() }) });
+  const factsNow = () => ({ ...parts.facts(), ...(cluster && { cluster: cluster.facts.facts() }) });
 
   function wakeAll(): void {
     loop.forgive();
@@ -114,11 +118,11 @@ export function createAgent(parts: AgentParts): Agent {
 
   const loop = createLoop({
     clock,
-    settings: () => ({ ...parts.settings(), runtimeName: followed.runtimeName() }),
+    settings: () => ({ ...settingsNow(), runtimeName: followed.runtimeName() }),
     startPlaces: parts.startPlaces,
     rooms: joinRooms(
       { desired, observed, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
-      createActing(parts, observed, images),
+      createActing({ ...parts, facts: factsNow }, observed, images),
     ),
   });
 

@@ -32,8 +32,8 @@ export interface ClusterNeeds {
   readonly desired: DesiredPods;
   /** How large the runtime says an image is; undefined where it cannot say. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
-  /** What pods are told of the cluster; they run without it where it is left out. */
-  readonly telling?: Pick<ClusterFactsParts, "root" | "wakeAll"> & {
+  /** What it takes to tell pods of the cluster. */
+  readonly telling: Pick<ClusterFactsParts, "root" | "wakeAll"> & {
     /** What pods are told of the node; throws where it cannot tell. */
     readonly facts: () => NodeFacts;
   };
@@ -52,7 +52,7 @@ export interface Cluster {
   /** The uid of this node's object; undefined when it has none. */
   node(uid: string | undefined): void;
   /** What pods are told of the cluster. */
-  readonly facts: Pick<FollowedFacts, "settings" | "facts"> | undefined;
+  readonly facts: Pick<FollowedFacts, "settings" | "facts">;
   /** For what happens to the node itself. */
   readonly recorder: EventRecorder;
   /** Resolves when nothing is under way. */
@@ -79,8 +79,8 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
     isComplete: desired.isComplete,
     made: statuses.seen,
   });
-  const facts = telling && createClusterFacts({ ...parts, ...telling, desired });
-  const dns = telling && createDnsEvents({ recorder, nodeName: parts.nodeName, podOf, facts: telling.facts });
+  const facts = createClusterFacts({ ...parts, ...telling, desired });
+  const dns = createDnsEvents({ recorder, nodeName: parts.nodeName, podOf, facts: telling.facts });
   const newsOfStatics = createNewsOfStatics();
   const listener = {
     seen(pod: Parameters<typeof statuses.seen>[0]) {
@@ -92,7 +92,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       mirrors.gone(pod);
     },
     complete() {
-      facts?.apiHeard();
+      facts.apiHeard();
       mirrors.complete();
     },
     away() {
@@ -107,18 +107,18 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
 
   return {
     async follow(signal) {
-      await Promise.all([followApiPods({ ...parts, hear: desired.hear, listener }, signal), facts?.follow(signal)]);
+      await Promise.all([followApiPods({ ...parts, hear: desired.hear, listener }, signal), facts.follow(signal)]);
       for (const room of [statuses, mirrors, recorder]) room.stop();
     },
     report(wanted, status, stage) {
-      facts?.wanted(wanted.pod);
+      facts.wanted(wanted.pod);
       events.report(wanted, status);
       statuses.report(wanted, status, stage);
       if (newsOfStatics.isNews(wanted)) mirrors.look();
     },
     begins(beginning) {
-      if (beginning.action.kind === "createContainer") facts?.used();
-      events.begins(beginning, dns?.(beginning));
+      if (beginning.action.kind === "createContainer") facts.used();
+      events.begins(beginning, dns(beginning));
     },
     took: events.took,
     finished(uid) {
@@ -132,7 +132,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
     facts,
     recorder,
     async settled() {
-      await Promise.all([statuses.settled(), mirrors.settled(), recorder.settled(), facts?.settled()]);
+      await Promise.all([statuses.settled(), mirrors.settled(), recorder.settled(), facts.settled()]);
     },
   };
 }

@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test";
-import { KubeError } from "../../kube/error.ts";
 import { services } from "../../kube/resource.ts";
 import type { Service, ServiceSpec } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
@@ -63,7 +62,7 @@ test("nothing is known until all were read, and then every change", async () => 
   expect([names(), scene.reads]).toEqual([["bank/safe"], 1]);
 });
 
-test("what no variable tells of is not kept, and a headless one is not even asked for", async () => {
+test("what no variable tells of is not kept", async () => {
   const { kube, make, begin } = await createScene();
   await make("shop", "web", {
     type: "ClusterIP",
@@ -189,26 +188,31 @@ test("a disk that takes no copy is told of, and keeps nobody from anything", asy
   );
 });
 
-test("what is no Service as we know them is left aside", async () => {
-  const known: Service[] = [];
+test("headless Services are not asked for, what is no Service is left aside, and what is gone from a list is gone", async () => {
+  const told: string[] = [];
+  const good = { metadata: { name: "d", namespace: "shop" }, spec: { clusterIP: "10.96.0.1", ports: [{ port: 1 }] } };
   const odd = [
     { metadata: { name: "a", namespace: "shop" } },
     { metadata: { name: "b", namespace: "shop" }, spec: { clusterIP: "10.96.0.1", ports: "none" } },
     { metadata: { name: "c", namespace: "shop" }, spec: { clusterIP: "10.96.0.1", ports: [null, { port: 1 }] } },
-  ] as unknown as readonly Service[];
+  ];
+  const tell = () => told.push((room.latest() ?? []).map(nameOf).join(" "));
   const room = createServices({
     kube: {
-      async follow(_resource, _selector, listener) {
-        listener.away(new KubeError("UNREACHABLE", "away"));
-        listener.replaced(odd as never, "1");
+      async follow(_resource, { fieldSelector = "" }, listener) {
+        told.push(fieldSelector);
+        for (const all of [odd, [good]]) {
+          listener.replaced(all as never, "1");
+          tell();
+        }
       },
     },
     log: new FakeLog(),
     root: new FakeDisk(() => 0).at("/"),
     namespaces: () => new Set(),
     isApiHeard: () => true,
-    read: () => known.push(...(room.latest() ?? [])),
+    read: () => {},
   });
   await room.follow(new AbortController().signal);
-  expect(known.map(nameOf)).toEqual(["shop/c"]);
+  expect(told).toEqual(["spec.clusterIP!=None", "shop/c", "shop/d"]);
 });

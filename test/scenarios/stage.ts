@@ -23,6 +23,8 @@ export interface StageOptions {
   readonly startPlaces?: number;
   readonly maxContainerRestartPeriodMs?: number;
   readonly parallelPulls?: number;
+  /** The cluster's own if left out. */
+  readonly clusterDNS?: readonly string[];
   /** The node belongs to a cluster: its pods come from an API server too. */
   readonly isInCluster?: boolean;
   /** The agent dies right after its n-th outside call that changes something; the next one starts at once. */
@@ -91,7 +93,7 @@ export class Stage {
         machine: alive(this.disk.at("/")),
       },
       mountsBelow: async () => [],
-      facts: () => ({ ...facts, hostIPs: this.hostIPs }),
+      facts: () => ({ ...facts, hostIPs: this.hostIPs, clusterDNS: this.#options.clusterDNS ?? facts.clusterDNS }),
       settings: () => ({
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
         hostIPs: this.hostIPs,
@@ -211,7 +213,8 @@ export class Stage {
       ({ config, sandbox, state, exitCode }) =>
         `container ${sandbox.config.metadata?.name}/${config.metadata?.name} #${config.metadata?.attempt} ${stateWords[state] ?? state}${stateWords[state] === "exited" ? ` ${exitCode}` : ""}`,
     );
-    const files = this.disk.paths().filter((path) => /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|\.log$|\.json$/.test(path));
+    const ofPods = /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|\.log$|\/berth\/pods\/.*\.json$/;
+    const files = this.disk.paths().filter((path) => ofPods.test(path));
     const reports = this.pods().map((report) => `pod ${summarizeReport(report)}`);
     return [
       ...sandboxes,
@@ -317,8 +320,8 @@ const facts = {
   thermalThrottlePaths: [],
   rootDir: "/root",
   podLogsDir: "/logs",
-  clusterDNS: [],
-  clusterDomain: "",
+  clusterDNS: ["192.0.2.10"],
+  clusterDomain: "cluster.local",
   hostResolvConf: { nameservers: ["192.0.2.53"], searches: [], options: [] },
   cpuCFSQuota: true,
   cpuCFSQuotaPeriodMs: 100,

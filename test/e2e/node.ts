@@ -254,7 +254,8 @@ async function whatIsLeft(node: Node): Promise<readonly string[]> {
     node.pods(),
     node.sandboxes(),
     node.containers(),
-    ...folders.map(async (folder) => (await readdir(folder)).map((name) => join(folder, name))),
+    // Before the first pod some of them are not there.
+    ...folders.map(async (folder) => (await readdir(folder).catch(() => [])).map((name) => join(folder, name))),
   ]);
   return [
     ...pods.map(({ name, phase, reason }) => `pod ${name} ${phase} ${reason}`),

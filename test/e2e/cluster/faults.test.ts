@@ -9,6 +9,7 @@ import { script } from "../manifest.ts";
 import { randomOf } from "../random.ts";
 import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
 import { barePod, deployment } from "./objects.ts";
+import { recordStatuses } from "./statuses.ts";
 
 setDefaultTimeout(120_000);
 
@@ -53,8 +54,9 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     await cluster.empty();
   });
 
-  test("an agent that is killed again and again during twenty starts has each pod running once", async () => {
+  test("an agent that is killed again and again during twenty starts has each pod running once, and takes nothing back that it told", async () => {
     const recording = await recordLives(cluster.node.containerd);
+    const statuses = await recordStatuses(cluster.plane);
     const killAtRandom = async (times: number, longestMs: number) => {
       for (let kill = 0; kill < times; kill++) {
         await pause(random() * longestMs);
@@ -73,6 +75,10 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     await cluster.empty();
     expect(livedTwice(await recording.lives())).toEqual([]);
     recording.stop();
+    // Made, bound, running, leaving, ended: what is seen of each at least.
+    expect(statuses.count()).toBeGreaterThan(20 * 5);
+    expect(statuses.backwards()).toEqual([]);
+    await statuses.stop();
   });
 
   // The last one: the controllers of the cluster take their time after it.

@@ -129,6 +129,18 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     await cluster.empty();
   });
 
+  test("a pod that needs its account waits, says so, and can be deleted", async () => {
+    await cluster.kubectl("run", "official", `--image=${webImage}`);
+    const told = await until("an event about the volume", 20_000, async () => {
+      const events = describedEvents(await cluster.kubectl("describe", "pod", "official"));
+      return events.find(({ reason }) => reason === "FailedMount");
+    });
+    expect(told.message).toContain("kube-api-access-");
+    expect((await cluster.pod("official")).status?.phase).toBe("Pending");
+    await cluster.kubectl("delete", "pod", "official", "--timeout=20s");
+    await cluster.empty();
+  });
+
   test("a hundred pods at once all run, and all go", async () => {
     await cluster.apply([deployment("crowd", 100)]);
     await cluster.kubectl("rollout", "status", "deployment/crowd", "--timeout=60s");
@@ -137,7 +149,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
     const containers = await cluster.node.containers();
     expect(containers.map(({ labels }) => labels[podUidLabel] ?? "").toSorted()).toEqual(uidsOf(pods));
-    await cluster.kubectl("delete", "deployment", "crowd");
-    await cluster.empty(60_000);
+    await cluster.kubectl("delete", "deployment", "crowd", "--cascade=foreground", "--timeout=90s");
+    await cluster.empty();
   }, 180_000);
 });

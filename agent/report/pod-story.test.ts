@@ -44,7 +44,11 @@ function createScene() {
     stories
       .all()[0]
       ?.steps.map(({ what, container, ms }) => [what, container, ms].filter((each) => each !== undefined).join(" "));
-  return { log, stories, report, took, steps };
+  const reportTakenAway = (status: PodStatus) => {
+    const termination = { requestedAt: 0, gracePeriodSeconds: 5, why: "it was deleted" };
+    stories.report(uid, { ...desiredOf(uid), termination }, status, "terminating");
+  };
+  return { log, stories, report, reportTakenAway, took, steps };
 }
 
 test("what was done is one sentence an action, with its pod and how long it took", () => {
@@ -122,6 +126,15 @@ for (const [sentence, statuses, told] of phases)
     for (const status of statuses) report(status);
     expect(log.told()).toEqual([...told]);
   });
+
+test("that a pod fails which was taken away is no news: what was done to it is told", () => {
+  const { log, report, reportTakenAway } = createScene();
+  report({ phase: "Running" });
+  log.lines.length = 0;
+  reportTakenAway({ phase: "Running" });
+  reportTakenAway({ phase: "Failed" });
+  expect(log.told()).toEqual([]);
+});
 
 test("steps are those of the latest start", () => {
   const { report, took, steps } = createScene();

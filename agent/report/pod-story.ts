@@ -133,8 +133,12 @@ function createToldFailures() {
   };
 }
 
-/** A pod's phase and its end are worth a line of their own; everything else is told by the actions. */
+/**
+ * A pod's phase and its end are worth a line of their own; everything else is told by the actions, and so is the end of a pod that was
+ * taken away: that its containers exit as they were told to is no failure.
+ */
 function tellPhase(log: Log, story: Story, desired: DesiredPod, status: PodStatus): void {
+  if (desired.termination !== undefined) return;
   if (story.status?.phase === status.phase || (story.status === undefined && status.phase === "Pending")) return;
   const { reason, message } = status;
   const why = message === undefined ? "" : `: ${message}`;

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { execa } from "execa";
 import type { Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
+import { builtBinary } from "../../bed/agent.ts";
 import { until } from "../../bed/until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
@@ -40,6 +42,19 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     const node = JSON.parse(await kubectl("get", "node", "node-a", "--output=json")) as NodeObject;
     expect(lease.spec?.holderIdentity).toBe("node-a");
     expect(lease.metadata?.ownerReferences?.map(({ uid }) => uid)).toEqual([node.metadata.uid!]);
+  });
+
+  test("says by berth status how it does: connected, with its lease renewed, its status reported and its pods heard of", async () => {
+    const argv = ["status", "--root-dir", cluster.node.paths.agentRoot];
+    const { stdout } = await execa(builtBinary, argv, { timeout: 20_000 });
+    for (const line of [
+      /^node +node-a, v1\.36\.\d+\+berth$/m,
+      /^cluster +127\.0\.0\.1:\d+, connected since \S+Z \(\d+s\)$/m,
+      /^lease +renewed \d+s ago$/m,
+      /^node status +reported \d+s ago$/m,
+      /^watch of pods +heard \d+s ago$/m,
+    ])
+      expect(stdout).toMatch(line);
   });
 
   test("shows its static pod, and shows it again when somebody deletes the mirror, which ends nothing", async () => {

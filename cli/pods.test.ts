@@ -5,6 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "../test/bed/until.ts";
 
 const program = join(import.meta.dirname, "main.ts");
 const listing = `${JSON.stringify({ pods: [] })}\n`;
@@ -89,8 +90,13 @@ test("whoever has read enough, as head does, ends the watch without a word", asy
     stderr += text;
   });
   await once(child.stdout, "data");
+  const ended = once(child, "close");
   child.stdout.destroy();
-  watcher?.write(chunk);
-  const [exitCode] = await once(child, "close");
+  // What is written before the pipe is really closed fits into it, and nobody tells when that is.
+  await until("the watch to end", 4_000, async () => {
+    watcher?.write(chunk);
+    return child.exitCode !== null || child.signalCode !== null;
+  });
+  const [exitCode] = await ended;
   expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
 });

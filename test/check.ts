@@ -11,24 +11,29 @@ import { closingLine, outcomeLine } from "./tally.ts";
  */
 const LONGEST_TEST_MS = 30_000;
 
-/** Random inputs a parser: enough to see a new mistake soon. Rare ones are found by the hundred thousand that `npm test` tries in CI. */
-const FUZZ_RUNS = "200";
+/**
+ * Few random inputs a parser, and a death after every third call of a play: enough to see most new mistakes soon. `npm test` tries a
+ * hundred thousand in CI, and every call.
+ */
+const QUICKLY = { FUZZ_RUNS: "200", DIE_EVERY: "3" };
 
 /**
  * The quick check over `files`: types, format, lint, unused code and every test that needs no machine. The static ones run side by
- * side; the tests follow in two halves, one for each of two cores. One line each as they end.
+ * side; the tests follow in two halves, one for each of two cores. One line each as they end. `env` is added to the tests'
+ * environment.
  */
 export async function check(
   files: readonly TestFile[],
   reports: string,
   say: (line: string) => void,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<readonly Outcome[]> {
   const run = async (suite: Suite) => await announce(await runSuite(suite, reports), say);
   const quick = files.filter(({ isQuick }) => isQuick);
   const outcomes = await Promise.all(staticSuites().map(run));
   const halves = [0, 1].map((half) => quick.filter((_, index) => index % 2 === half));
   const tests = halves.map((half, index) =>
-    run(testSuite(`unit and scenario tests ${index + 1}/2`, half, { FUZZ_RUNS }, LONGEST_TEST_MS)),
+    run(testSuite(`unit and scenario tests ${index + 1}/2`, half, env, LONGEST_TEST_MS)),
   );
   return [...outcomes, ...(await Promise.all(tests))];
 }
@@ -53,7 +58,7 @@ if (import.meta.main) {
   process.chdir(join(import.meta.dirname, ".."));
   const started = performance.now();
   const reports = await mkdtemp(join(tmpdir(), "berth-check-"));
-  const outcomes = await check(await findTests("."), reports, console.log);
+  const outcomes = await check(await findTests("."), reports, console.log, QUICKLY);
   console.log(`${closingLine(outcomes)} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
   process.exitCode = outcomes.some((outcome) => outcome.failed.length > 0) ? 1 : 0;
 }

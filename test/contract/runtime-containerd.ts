@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, statSync } from "node:fs";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CriRuntime, createRuntime } from "../../cri/client.ts";
@@ -17,6 +17,14 @@ import { until } from "../bed/until.ts";
 import { failureOf, runtimeContract } from "./runtime.ts";
 
 const isRoot = process.getuid?.() === 0;
+
+/** A thread that runs on another core goes on for a moment after the signal. */
+async function isStopped(pid: number): Promise<boolean> {
+  const tasks = await readdir(`/proc/${pid}/task`);
+  const stats = await Promise.all(tasks.map((task) => readFile(`/proc/${pid}/task/${task}/stat`, "utf8")));
+  // The state stands behind the name, which may hold anything (proc_pid_stat(5)).
+  return stats.every((stat) => stat.slice(stat.lastIndexOf(")") + 2).startsWith("T"));
+}
 
 /** The contract of `Runtime`, and what only a real runtime can show, on a private containerd of one release. */
 export function containerdContract(version: ContainerdVersion): void {
@@ -129,6 +137,7 @@ function clientTests(version: ContainerdVersion): void {
     expect(pid).toBeGreaterThan(0);
     process.kill(pid, "SIGSTOP");
     try {
+      await until("every thread of containerd to stand still", 5_000, () => isStopped(pid));
       expect(await failureOf(bed.runtime.version({ deadlineMs: 200 }))).toMatchObject({ code: "DEADLINE_EXCEEDED" });
     } finally {
       process.kill(pid, "SIGCONT");

@@ -60,19 +60,22 @@ async function runOn(
     random: Math.random,
   });
   const { nodeIPs: told, nodeName } = config;
+  // News of addresses may come before there is anybody to hear them; who begins later asks for them then.
+  let agent: Agent | undefined;
+  let membership: Membership | undefined;
   const hostIPs = followHostIPs(
     {
       told,
       nodeName,
       net: createNet(),
       clock,
-      arrived: () => agent.wakeAll(),
+      arrived: () => agent?.wakeAll(),
       ...(config.kubeconfig !== undefined && { changed: () => membership?.doubtAddresses(), resolve: resolveName }),
     },
     signal,
   );
-  const membership = await memberOf(config, { machine, figures, runtime, addresses: hostIPs, clock, log });
-  const agent = createAgent({
+  membership = await memberOf(config, { machine, figures, runtime, addresses: hostIPs, clock, log });
+  agent = createAgent({
     runtime,
     clock,
     log,

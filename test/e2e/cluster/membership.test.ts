@@ -122,4 +122,21 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await kubectl("delete", "deployment/movable", "daemonset/everywhere", "pod/patient", "--timeout=30s");
     await cluster.empty();
   });
+
+  test("registers again when somebody deletes its object, and runs pods as before", async () => {
+    const uid = () => kubectl("get", "node", "node-a", "--output=jsonpath={.metadata.uid}");
+    const before = await uid();
+    await kubectl("delete", "node", "node-a", "--timeout=20s");
+    await kubectl("wait", "--for=create", "node/node-a", "--timeout=30s");
+    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=30s");
+    expect(await uid()).not.toBe(before);
+    const owner = "--output=jsonpath={.metadata.ownerReferences[*].uid}";
+    const ownerOfLease = () => kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", owner).catch(() => "");
+    await until("a lease of the new object", 30_000, async () => (await ownerOfLease()) === (await uid()));
+
+    await cluster.apply([barePod("after")]);
+    await kubectl("wait", "--for=condition=Ready", "pod/after", "--timeout=30s");
+    await kubectl("delete", "pod", "after", "--timeout=20s");
+    await cluster.empty();
+  });
 });

@@ -22,6 +22,7 @@ import { createPodRecords } from "./desired/records.ts";
 import { createLoop } from "./loop.ts";
 import { followRuntime } from "./observed/follow.ts";
 import { createObservedImages, type ObservedImages } from "./observed/images.ts";
+import { createLastWords } from "./observed/last-words.ts";
 import { createPodFiles } from "./observed/pod-files.ts";
 import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
 import { createNodeStory, type NodeStory } from "./report/node-story.ts";
@@ -81,7 +82,9 @@ export function createAgent(parts: AgentParts): Agent {
   const stories = createPodStories(log);
   const node = createNodeStory(clock);
   const images = createObservedImages(runtime);
-  const seen = createObservedPods({ runtime, images, files: createPodFiles(disk.root, disk.logs), clock, log, wake });
+  const files = createPodFiles(disk.root, disk.logs);
+  const lastWords = createLastWords(disk.root, disk.logs);
+  const seen = createObservedPods({ runtime, images, files, lastWords, clock, log, wake });
   const observed = withLogLinks(seen, createLogLinks(disk, log));
   const desired = createDesiredPods({
     records: createPodRecords(disk.root, log),

@@ -1,5 +1,17 @@
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
-import { chmod, mkdir, open, readdir, readlink, rename, rm, stat, statfs, symlink } from "node:fs/promises";
+import {
+  chmod,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  rename,
+  rm,
+  stat,
+  statfs,
+  symlink,
+} from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
 import { createFolderSync, type FolderSync } from "./folder-sync.ts";
 import { removeTree, TreeError } from "./tree.ts";
@@ -42,6 +54,10 @@ export interface Files {
   path(...parts: string[]): string;
   /** The content of a regular file of at most `maxBytes`; never blocks on a FIFO or device. */
   read(path: string, maxBytes: number): Promise<string>;
+  /** The last bytes of a regular file, at most `maxBytes`; what of them is no UTF-8 shows as U+FFFD. */
+  readEnd(path: string, maxBytes: number): Promise<string>;
+  /** Makes an empty file, or empties the one that is there, and sets its mode whatever the umask. A power cut may lose it. */
+  makeFile(path: string, mode: number): Promise<void>;
   /** Replaces a file whole: readers see the old or the new content, and after a power cut it is one of both. */
   write(path: string, content: string, mode: number): Promise<void>;
   /** Follows symlinks; undefined when there is nothing (a dangling link is nothing). */
@@ -72,6 +88,8 @@ export function createFiles(root: string): Files {
     root,
     path: inside,
     read: (path, maxBytes) => converted(inside(path), () => readBounded(inside(path), maxBytes)),
+    readEnd: (path, maxBytes) => converted(inside(path), () => readEnd(inside(path), maxBytes)),
+    makeFile: (path, mode) => converted(inside(path), () => makeFile(inside(path), mode)),
     write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode, syncFolder)),
     stat: (path) => orUndefined(inside(path), async () => toStat(await stat(inside(path)))),
     list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
@@ -98,15 +116,42 @@ export function within(root: string, ...parts: string[]): string {
   return path;
 }
 
-async function readBounded(path: string, maxBytes: number): Promise<string> {
+/** Opens a regular file, whose size is told too, for as long as it is read. */
+async function reading<T>(path: string, read: (file: FileHandle, sizeBytes: number) => Promise<T>): Promise<T> {
   // O_NONBLOCK: opening a FIFO without a writer would otherwise hold one of the few file threads for ever.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const found = toStat(await file.stat());
     if (found.kind !== "file") throw new FilesError("ENOTFILE", path, `${path} is a ${found.kind}, not a regular file`);
-    if (found.sizeBytes > maxBytes) throw tooBig(path, maxBytes);
+    return await read(file, found.sizeBytes);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readEnd(path: string, maxBytes: number): Promise<string> {
+  return await reading(path, async (file, sizeBytes) => {
+    const bytes = new Uint8Array(Math.min(sizeBytes, maxBytes));
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, sizeBytes - bytes.length);
+    return new TextDecoder().decode(bytes.subarray(0, bytesRead));
+  });
+}
+
+async function makeFile(path: string, mode: number): Promise<void> {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
+  const file = await open(path, flags, mode);
+  try {
+    await file.chmod(mode);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readBounded(path: string, maxBytes: number): Promise<string> {
+  return await reading(path, async (file, sizeBytes) => {
+    if (sizeBytes > maxBytes) throw tooBig(path, maxBytes);
     const decoder = new TextDecoder("utf-8", { fatal: true });
-    const chunk = new Uint8Array(Math.min(found.sizeBytes + 1, 65536));
+    const chunk = new Uint8Array(Math.min(sizeBytes + 1, 65536));
     let text = "";
     for (let length = 0; length <= maxBytes; ) {
       const { bytesRead } = await file.read(chunk, 0, chunk.length, null);
@@ -115,9 +160,7 @@ async function readBounded(path: string, maxBytes: number): Promise<string> {
       length += bytesRead;
     }
     throw tooBig(path, maxBytes);
-  } finally {
-    await file.close();
-  }
+  });
 }
 
 function tooBig(path: string, maxBytes: number): FilesError {

@@ -1,5 +1,4 @@
 import type { Runtime } from "../../cri/runtime.ts";
-import type { Files } from "../../host/files.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../decide/action.ts";
@@ -16,6 +15,7 @@ import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
+import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
 import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
 
 /** What an action brought forth. */
@@ -68,7 +68,7 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       await runtime.stopContainer(action.id, action.gracePeriodSeconds, { signal });
       return {};
     case "removeContainer":
-      await removeLogsOf(disk.logs, scene, action);
+      await removeWordsOf(disk, scene, action);
       await runtime.removeContainer(action.id, { signal });
       return {};
     case "stopSandbox":
@@ -96,15 +96,17 @@ function logFolderOf({ uid, desired, observed: { namespace, name } }: ActScene):
   return name === "" ? undefined : podLogFolder({ metadata: { namespace, name, uid } });
 }
 
-/** The logs go first, as with the kubelet: as long as the container is there, what is left of them is asked for again. */
-async function removeLogsOf(
-  logs: Files,
+/** Logs and last words go first: as long as the container is there, what is left of them is asked for again. */
+async function removeWordsOf(
+  { logs, root }: PodDisk,
   scene: ActScene,
   { name, id }: Extract<Action, { kind: "removeContainer" }>,
 ): Promise<void> {
   const folder = logFolderOf(scene);
   const attempt = scene.observed.containers.find((each) => each.id === id)?.attempt;
-  if (folder !== undefined && attempt !== undefined) await removeInstanceLogs(logs, folder, name, attempt);
+  if (attempt === undefined) return;
+  if (folder !== undefined) await removeInstanceLogs(logs, folder, name, attempt);
+  await removeTerminationLog(root, { uid: scene.uid, container: name, attempt });
 }
 
 async function pull(
@@ -123,7 +125,7 @@ async function pull(
 }
 
 async function createContainer(
-  { runtime, facts }: ActSettings,
+  { runtime, disk, facts }: ActSettings,
   scene: ActScene,
   action: Extract<Action, { kind: "createContainer" }>,
   signal: AbortSignal,
@@ -146,7 +148,10 @@ async function createContainer(
     imageUser: image?.present === true ? image.user : { uid: undefined, username: "" },
     facts: node,
   });
-  return runtime.createContainer(sandboxId, config, sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node), { signal });
+  await makeTerminationLog(disk.root, pod, container, attempt);
+  return await runtime.createContainer(sandboxId, config, sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node), {
+    signal,
+  });
 }
 
 function containerOf(pod: Pod, name: string): Container {

@@ -9,6 +9,7 @@ import { FakeLog } from "../../test/fakes/log.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";
 import { followRuntime } from "./follow.ts";
 import { createObservedImages } from "./images.ts";
+import { createLastWords } from "./last-words.ts";
 import { createPodFiles } from "./pod-files.ts";
 import { createObservedPods } from "./pods.ts";
 
@@ -32,7 +33,8 @@ async function createScene(source: EventSource = "cri-events", prepare: (runtime
   runtime.addImage("busybox:1");
   const images = createObservedImages(runtime);
   const files = createPodFiles(disk.at("/root"), disk.at("/logs"));
-  const pods = createObservedPods({ runtime, images, files, clock, log, wake: (uid) => woken.push(uid) });
+  const lastWords = createLastWords(disk.at("/root"), disk.at("/logs"));
+  const pods = createObservedPods({ runtime, images, files, lastWords, clock, log, wake: (uid) => woken.push(uid) });
   const sandbox = runtime.addForeignSandbox(sandboxOf("web"));
   const container = runtime.addForeignContainer(sandbox, containerOf("web"));
   prepare(runtime);

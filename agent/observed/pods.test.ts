@@ -11,6 +11,7 @@ import { FakeRuntime } from "../../test/fakes/runtime.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import type { ObservedContainer } from "../decide/observed.ts";
 import { createObservedImages } from "./images.ts";
+import { createLastWords } from "./last-words.ts";
 import { createPodFiles } from "./pod-files.ts";
 import { createObservedPods, type Touched } from "./pods.ts";
 
@@ -55,6 +56,7 @@ async function createScene() {
     runtime,
     images: createObservedImages(runtime),
     files: createPodFiles(disk.at("/root"), disk.at("/logs")),
+    lastWords: createLastWords(disk.at("/root"), disk.at("/logs")),
     clock,
     log,
     wake: (each) => woken.push(each),

@@ -20,7 +20,7 @@ import type { ContainerEvent } from "./events.ts";
 import { type Owner, ownerOf } from "./from-cri.ts";
 import type { ObservedImages } from "./images.ts";
 import type { PodFiles } from "./pod-files.ts";
-import { applyLists, type ReadingVerbs, refreshEntry } from "./read.ts";
+import { applyLists, type Reading, refreshEntry } from "./read.ts";
 
 /**
  * The node's pods as last read, each with a note of what is out of date. A look reads only that: a pod at rest costs nothing,
@@ -65,8 +65,7 @@ export type Touched =
   | { readonly kind: "nothing" }
   | { readonly kind: "everything" };
 
-export interface ObservedPodsSettings {
-  readonly runtime: ReadingVerbs;
+export interface ObservedPodsSettings extends Reading {
   readonly images: ObservedImages;
   readonly files: PodFiles;
   readonly clock: Clock;
@@ -139,7 +138,7 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   room.entries.set(uid, entry);
   if (entry.areFilesStale) await lookAtFiles(room.files, entry);
   const stopped = digestEvents(entry);
-  await refreshEntry(room.runtime, entry);
+  await refreshEntry(room, entry);
   claimIds(room, entry);
   awaitDoubtful(room, entry, stopped);
   return toObservedPod(entry, await imagesOf(room, entry, desired));

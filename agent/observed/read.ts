@@ -4,11 +4,18 @@ import { type Container, ContainerState, type PodSandbox, PodSandboxState } from
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { dropFrom, type Entry, type Mark, markStale, type NodeId } from "./entry.ts";
 import { toObservedContainer, toObservedSandbox } from "./from-cri.ts";
+import type { LastWords } from "./last-words.ts";
 
 export type ReadingVerbs = Pick<Runtime, "listPodSandbox" | "listContainers" | "podSandboxStatus" | "containerStatus">;
 
+/** What of the node is read. */
+export interface Reading {
+  readonly runtime: ReadingVerbs;
+  readonly lastWords: LastWords;
+}
+
 /** Brings an entry up to date by asking only for what is marked as stale. Rejects with `CriError`; the marks then stay. */
-export async function refreshEntry(runtime: ReadingVerbs, entry: Entry): Promise<void> {
+export async function refreshEntry({ runtime, lastWords }: Reading, entry: Entry): Promise<void> {
   if (entry.isStale) {
     // Taken off before the question: what makes it stale while that is under way counts for the next look.
     entry.isStale = false;
@@ -19,7 +26,7 @@ export async function refreshEntry(runtime: ReadingVerbs, entry: Entry): Promise
       throw error;
     }
   }
-  await Promise.all([...entry.staleIds].map(([id, mark]) => readOne(runtime, entry, id, mark)));
+  await Promise.all([...entry.staleIds].map(([id, mark]) => readOne({ runtime, lastWords }, entry, id, mark)));
 }
 
 async function readLists(runtime: ReadingVerbs, entry: Entry): Promise<void> {
@@ -71,14 +78,15 @@ function isKnownContainer(entry: Entry, { id, state }: Container): boolean {
  *
  * Were the audit's mark ended with ours, the woken look would read nothing, and the end would be unknown until the next audit.
  */
-async function readOne(runtime: ReadingVerbs, entry: Entry, id: NodeId, mark: Mark): Promise<void> {
+async function readOne({ runtime, lastWords }: Reading, entry: Entry, id: NodeId, mark: Mark): Promise<void> {
   const parent = entry.parents.get(id as ContainerId);
   try {
     if (parent === undefined) {
       const sandbox = toObservedSandbox(await runtime.podSandboxStatus(id as SandboxId));
       entry.sandboxes.set(sandbox.id, sandbox);
     } else {
-      const container = toObservedContainer(await runtime.containerStatus(id as ContainerId), parent);
+      const status = await runtime.containerStatus(id as ContainerId);
+      const container = toObservedContainer({ ...status, message: await lastWords.of(status) }, parent);
       entry.containers.set(container.id, container);
     }
     if (entry.staleIds.get(id) === mark) entry.staleIds.delete(id);

@@ -125,8 +125,13 @@ test("the message survives the wire", () => {
 
 test("what the spec does not say is empty, or the API's default", () => {
   const least: Container = { name: "a", image: "busybox:1" };
-  const config = containerConfig({ ...scene, pod: { metadata: {}, spec: { containers: [least] } }, container: least });
-  expect(config).toMatchObject({ command: [], args: [], workingDir: "", envs: [], mounts: [], tty: false });
+  const config = containerConfig({
+    ...scene,
+    pod: { metadata: { uid: "u" }, spec: { containers: [least] } },
+    container: least,
+  });
+  expect(config).toMatchObject({ command: [], args: [], workingDir: "", envs: [], tty: false });
+  expect(config.mounts.map(({ containerPath }) => containerPath)).toEqual(["/dev/termination-log"]);
   expect(config.annotations).toEqual({
     "io.kubernetes.container.hash": "abcd",
     "io.kubernetes.container.restartCount": "3",

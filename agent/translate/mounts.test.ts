@@ -20,7 +20,7 @@ const cache = "/root-dir/pods/u-1/volumes/kubernetes.io~empty-dir/cache";
 
 function mounts(...volumeMounts: readonly VolumeMount[]) {
   const container: Container = { name: "a", volumeMounts };
-  return mountsOf(pod, container, nodeFacts);
+  return mountsOf(pod, container, 0, nodeFacts).slice(0, -1);
 }
 
 test("mounts stand in the order of the spec, a volume as often as it is asked for", () => {
@@ -36,9 +36,23 @@ test("mounts stand in the order of the spec, a volume as often as it is asked fo
   ]);
 });
 
-test("a container without mounts has none", () => {
-  expect(mountsOf(pod, { name: "a" }, nodeFacts)).toEqual([]);
-});
+const ownWords: readonly [sentence: string, path: string | undefined, expected: readonly string[]][] = [
+  [
+    "a container without mounts still has the file for its last words, one an instance",
+    undefined,
+    ["/dev/termination-log"],
+  ],
+  ["the file is where the container wants it", "/tmp/why", ["/tmp/why"]],
+  ["a relative path of that file is meant from the root", "why", ["/why"]],
+  ["a container that wants no such file has none", "", []],
+];
+for (const [sentence, terminationMessagePath, expected] of ownWords)
+  test(sentence, () => {
+    const container = { name: "a", ...(terminationMessagePath === undefined ? {} : { terminationMessagePath }) };
+    const found = mountsOf(pod, container, 26, nodeFacts);
+    expect(found.map(({ containerPath }) => containerPath)).toEqual([...expected]);
+    for (const { hostPath } of found) expect(hostPath).toBe("/root-dir/pods/u-1/containers/a/0000001a");
+  });
 
 const { PROPAGATION_PRIVATE, PROPAGATION_HOST_TO_CONTAINER, PROPAGATION_BIDIRECTIONAL } = MountPropagation;
 const rows: readonly [sentence: string, mount: Partial<VolumeMount>, expected: object][] = [

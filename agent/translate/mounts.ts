@@ -2,10 +2,25 @@ import { Mount, MountPropagation } from "../../proto/cri/gen/api.ts";
 import type { Container, Pod, VolumeMount } from "../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
-import { volumeHostPath } from "./volumes.ts";
+import { absolute, terminationLog, terminationMessagePath, volumeHostPath } from "./volumes.ts";
 
-/** The container's `volumeMounts`, in their order. */
-export function mountsOf(pod: Pod, container: Container, facts: NodeFacts): Mount[] {
+/** The container's `volumeMounts`, in their order, and behind them the file for the last words of this instance. */
+export function mountsOf(pod: Pod, container: Container, attempt: number, facts: NodeFacts): Mount[] {
+  return [...volumeMountsOf(pod, container, facts), ...terminationMount(pod, container, attempt, facts)];
+}
+
+function terminationMount(
+  { metadata: { uid = "" } }: Pod,
+  container: Container,
+  attempt: number,
+  { rootDir }: NodeFacts,
+): readonly Mount[] {
+  const containerPath = terminationMessagePath(container);
+  if (containerPath === undefined) return [];
+  return [Mount.fromPartial({ containerPath, hostPath: `${rootDir}/${terminationLog(uid, container.name, attempt)}` })];
+}
+
+function volumeMountsOf(pod: Pod, container: Container, facts: NodeFacts): readonly Mount[] {
   return (container.volumeMounts ?? []).map((volumeMount) => {
     const volume = pod.spec.volumes?.find(({ name }) => name === volumeMount.name);
     const hostPath = volume === undefined ? undefined : volumeHostPath(pod, volume, facts);
@@ -21,11 +36,6 @@ export function mountsOf(pod: Pod, container: Container, facts: NodeFacts): Moun
       propagation: propagationOf(volumeMount),
     });
   });
-}
-
-/** The API takes relative mount paths and means them from the root. */
-function absolute(path: string): string {
-  return path.startsWith("/") ? path : `/${path}`;
 }
 
 function propagationOf({ mountPropagation }: VolumeMount): MountPropagation {

@@ -1,4 +1,4 @@
-import type { Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
+import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
 
@@ -28,4 +28,27 @@ export function volumeHostPath(
   if (volume.hostPath !== undefined) return volume.hostPath.path;
   if (volume.emptyDir !== undefined) return `${facts.rootDir}/${emptyDirFolder(metadata.uid ?? "", volume.name)}`;
   return undefined;
+}
+
+/** The folder of what one container of the pod has on this node but its logs, relative to the root directory. */
+export function containerFolder(uid: string, container: string): string {
+  return `${podFolder(uid)}/containers/${pathPart(container, "the name of a container")}`;
+}
+
+/**
+ * Where an instance of a container leaves its last words, relative to the root directory. The kubelet draws the eight digits by lot;
+ * here they count instances, so that a container that is made twice finds its file, and whoever removes it, too.
+ */
+export function terminationLog(uid: string, container: string, attempt: number): string {
+  return `${containerFolder(uid, container)}/${attempt.toString(16).padStart(8, "0")}`;
+}
+
+/** Where a container finds that file; undefined for one that wants none. */
+export function terminationMessagePath({ terminationMessagePath: path = "/dev/termination-log" }: Container) {
+  return path === "" ? undefined : absolute(path);
+}
+
+/** The API takes relative paths in a container and means them from its root. */
+export function absolute(path: string): string {
+  return path.startsWith("/") ? path : `/${path}`;
 }

@@ -49,9 +49,31 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       expect(await bed.files.read("big", 11)).toHaveLength(11);
     });
 
+    test("the end of a file is read, of a short one all, whatever its bytes", async () => {
+      await bed.files.write("long", `${"x".repeat(5000)}the end: ä`, 0o600);
+      expect(await bed.files.readEnd("long", 11)).toBe("the end: ä");
+      expect(await bed.files.readEnd("long", 1)).toBe("\ufffd");
+      await bed.files.write("short", "all", 0o600);
+      expect(await bed.files.readEnd("short", 11)).toBe("all");
+      await bed.files.makeFile("none-of-it", 0o600);
+      expect(await bed.files.readEnd("none-of-it", 11)).toBe("");
+      await expect(bed.files.readEnd("not-there", 10)).rejects.toMatchObject({ code: "ENOENT" });
+    });
+
+    test("a file is made empty, with the mode that is asked for whatever the umask, and emptied if it is there", async () => {
+      await bed.files.makeFile("open-to-all", 0o666);
+      expect((await bed.files.stat("open-to-all"))?.mode).toBe(0o666);
+      await bed.files.write("open-to-all", "word", 0o600);
+      await bed.files.makeFile("open-to-all", 0o666);
+      expect(await bed.files.read("open-to-all", 10)).toBe("");
+      expect((await bed.files.stat("open-to-all"))?.mode).toBe(0o666);
+      await expect(bed.files.makeFile("no/such/file", 0o666)).rejects.toMatchObject({ code: "ENOENT" });
+    });
+
     test("a folder cannot be read as a file", async () => {
       await bed.files.makeFolder("folder", 0o755);
       await expect(bed.files.read("folder", 10)).rejects.toMatchObject({ code: "ENOTFILE" });
+      await expect(bed.files.readEnd("folder", 10)).rejects.toMatchObject({ code: "ENOTFILE" });
     });
 
     test("folders are made with their parents, twice is once, and are listed in order", async () => {

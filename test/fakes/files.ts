@@ -12,7 +12,18 @@ type Node =
     }
   | { readonly kind: "symlink"; readonly mode: number; readonly inode: number; readonly target: string };
 
-export type FilesVerb = "read" | "write" | "stat" | "list" | "makeFolder" | "rename" | "link" | "readLink" | "remove";
+export type FilesVerb =
+  | "read"
+  | "readEnd"
+  | "makeFile"
+  | "write"
+  | "stat"
+  | "list"
+  | "makeFolder"
+  | "rename"
+  | "link"
+  | "readLink"
+  | "remove";
 
 /** A disk in memory, to let it fail. `at` gives views of it, each rooted. */
 export class FakeDisk {
@@ -41,6 +52,12 @@ export class FakeDisk {
       root,
       path: (...parts) => within(root, ...parts),
       read: (path, maxBytes) => run("read", path, (absolute) => this.#read(absolute, maxBytes)),
+      readEnd: (path, maxBytes) =>
+        run("readEnd", path, (absolute) => {
+          const bytes = Buffer.from(this.#read(absolute, Number.POSITIVE_INFINITY));
+          return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - maxBytes)));
+        }),
+      makeFile: (path, mode) => run("makeFile", path, (absolute) => this.#write(absolute, "", mode)),
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { scenario } from "./scenario.ts";
-import { createStage, makePod } from "./stage.ts";
+import { createStage, makePod, type Stage } from "./stage.ts";
 
 scenario(
   "a crashing container is restarted at once, then after 10, 20 and 40 seconds, until it stays",
@@ -64,6 +64,48 @@ scenario(
     expect(story).toMatchInlineSnapshot(`
       "300s /logs/default_web-node_UID/a/5.log
       300s container web-node/a #5 exited 1"
+    `);
+  },
+);
+
+/** The container writes its last words and exits. */
+async function say(stage: Stage, words: string, exitCode: number): Promise<void> {
+  const attempt = [...stage.runtime.containers.values()].at(-1)?.config.metadata?.attempt ?? 0;
+  const [path = ""] = stage.disk.paths().filter((each) => each.endsWith(`/containers/a/0000000${attempt}`));
+  await stage.disk.at("/").write(path, words, 0o666);
+  await stage.exit("a", exitCode);
+}
+
+/** What the pods' containers have said, the latest first. */
+function wordsOf(stage: Stage): readonly string[] {
+  const own = stage.pods().flatMap(({ status }) => status.containerStatuses ?? []);
+  return own.flatMap(({ state, lastState }) => [state, lastState].flatMap((each) => each?.terminated?.message ?? []));
+}
+
+scenario(
+  "the last words of a container are shown, also to the next agent, and each instance has its own",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await say(stage, "no licence", 3);
+      await stage.advance("1s");
+      const toFirst = wordsOf(stage);
+      await stage.stop();
+      await stage.start();
+      const toNext = wordsOf(stage);
+      await say(stage, "still none", 4);
+      await stage.advance("1s");
+      const files = stage.disk.paths().filter((path) => path.includes("/containers/a/"));
+      stage.told();
+      stage.tell([...toFirst, ...toNext, ...wordsOf(stage), ...files.map((path) => path.slice(-8))]);
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "2s no licence
+      2s no licence
+      2s still none
+      2s 00000001"
     `);
   },
 );

@@ -32,7 +32,7 @@ export interface StageOptions {
 }
 
 const CHANGING_VERBS =
-  /^(create|replace|patch|delete|runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFolder|rename|link|remove)$/;
+  /^(create|replace|patch|delete|runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFile|makeFolder|rename|link|remove)$/;
 
 /**
  * A whole agent on a node of fakes, and the story of what it does. Time passes by `advance` alone, so that a play is the same

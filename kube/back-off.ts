@@ -6,17 +6,16 @@ export interface BackOff {
 }
 
 const FIRST_MS = 1_600;
-const LONGEST_MS = 30_000;
 
 /**
- * From 0.8 s up to 30 s, doubled with each failure. Half of each wait is chance, in the longest one too: many nodes that have lost
- * their API server at one moment must not come back at one moment.
+ * From 0.8 s up to `longestMs`, doubled with each failure. Half of each wait is chance, in the longest one too: many nodes that have
+ * lost their API server at one moment must not come back at one moment.
  */
-export function createBackOff(random: () => number): BackOff {
+export function createBackOff(longestMs: number, random: () => number): BackOff {
   let failures = 0;
   return {
     next() {
-      const mostMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** failures);
+      const mostMs = Math.min(longestMs, FIRST_MS * 2 ** Math.min(failures, 30));
       failures += 1;
       return mostMs * (0.5 + random() / 2);
     },

@@ -4,6 +4,7 @@ import type { Connection, KubeRequest } from "./connection.ts";
 import { KubeError } from "./error.ts";
 import { type FollowListener, follow } from "./follow.ts";
 import { type CallOptions, DEADLINE_MS, isObject, type KubeList, listAll } from "./list.ts";
+import { createRecovery } from "./recovery.ts";
 import { type KubeObject, pathOf, type Resource, type Selector } from "./resource.ts";
 
 /** The part of an object that a request is about, where that is not the object as such. */
@@ -58,8 +59,10 @@ const CONTENT_TYPES = {
   merge: "application/merge-patch+json",
 } as const;
 
-export function createKube(tools: KubeOptions): Kube {
-  const { connection } = tools;
+export function createKube(options: KubeOptions): Kube {
+  const recovery = createRecovery(options.clock, options.random);
+  const connection = recovery.listen(options.connection);
+  const tools = { ...options, connection, recovery };
   const ask = async (request: Omit<KubeRequest, "deadlineMs">, { deadlineMs, signal, lane }: CallOptions = {}) =>
     await connection.request({
       ...request,

@@ -6,6 +6,7 @@ import { FakeLog } from "../test/fakes/log.ts";
 import type { KubeRequest, LinesRequest } from "./connection.ts";
 import { KubeError } from "./error.ts";
 import { follow } from "./follow.ts";
+import { createRecovery } from "./recovery.ts";
 import { pods } from "./resource.ts";
 
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
@@ -54,7 +55,8 @@ async function aFollow({ random = 0, pages = [[]] as readonly (readonly unknown[
     back: () => void told.push("back"),
   };
   const selector = { fieldSelector: "spec.nodeName=a" };
-  const tools = { connection, clock, log, random: () => random };
+  const recovery = createRecovery(clock, () => random);
+  const tools = { connection: recovery.listen(connection), clock, log, random: () => random, recovery };
   const end = follow(tools, pods(), selector, listener, controller.signal);
   await rest();
   return {
@@ -308,7 +310,8 @@ describe("a watch", () => {
       back() {},
     };
     const controller = new AbortController();
-    void follow({ connection, clock, log, random: () => 0 }, pods(), {}, listener, controller.signal);
+    const recovery = createRecovery(clock, () => 0);
+    void follow({ connection, clock, log, random: () => 0, recovery }, pods(), {}, listener, controller.signal);
     const newer = { ...pod("web", 11), spec: { restartPolicy: "Sometimes", containers: [], flux: { of: 1.21 } } };
     await connection.last.send(endOfInitialEvents(10), { type: "ADDED", object: newer });
     expect(seen).toEqual([newer]);
@@ -425,27 +428,48 @@ describe("what cannot be read", () => {
 });
 
 describe("an outage", () => {
-  /** When the attempts of an outage without an end are made, in seconds after its beginning. */
-  async function attempts(random: number): Promise<readonly number[]> {
+  const busy = () => new KubeError("SERVER", "etcd is away", { status: 500 });
+
+  /** How long each of the attempts of an outage without an end is waited for, in seconds. */
+  async function attempts(random: number, failure: () => KubeError): Promise<readonly number[]> {
     const { connection, clock, stop } = await aCompleteFollow({ random });
     const began = clock.elapsedMs;
-    await connection.last.end(unreachable());
+    await connection.last.end(failure());
     const at: number[] = [];
     while (at.length < 8) {
       const before = connection.streams.length;
       while (connection.streams.length === before) await clock.advance(50);
       at.push((clock.elapsedMs - began) / 1000);
-      await connection.last.end(unreachable());
+      await connection.last.end(failure());
     }
     await stop();
     return at.map((time, index) => Number((time - (at[index - 1] ?? 0)).toFixed(2)));
   }
 
   test("is tried after 0.8 s at the earliest, and then less and less often", async () => {
-    expect(await attempts(0)).toEqual([0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15]);
+    expect(await attempts(0, busy)).toEqual([0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15]);
   });
   test("is tried after 30 s at the latest", async () => {
-    expect(await attempts(1)).toEqual([1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30]);
+    expect(await attempts(1, busy)).toEqual([1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30]);
+  });
+  test("in which nobody answers is tried after two seconds at the latest: its end is found soon", async () => {
+    expect(await attempts(0, unreachable)).toEqual([0.8, 1, 1, 1, 1, 1, 1, 1]);
+    expect(await attempts(1, unreachable)).toEqual([1.6, 2, 2, 2, 2, 2, 2, 2]);
+  });
+  test("of the server itself has spared it, however long nobody answered before", async () => {
+    const { connection, clock, stop } = await aCompleteFollow();
+    await connection.last.end(unreachable());
+    for (let second = 0; second < 60; second += 1) {
+      await clock.advance(1_000);
+      await connection.last.end(unreachable());
+    }
+    const before = connection.streams.length;
+    await clock.advance(1_000);
+    // Right after its start a server may not know yet what we may do.
+    await connection.last.end(new KubeError("FORBIDDEN", "not allowed", { status: 403 }));
+    await clock.advance(800);
+    expect(connection.streams.length).toBe(before + 2);
+    await stop();
   });
 
   test("is told once, and so is its end", async () => {
@@ -480,11 +504,11 @@ describe("an outage", () => {
   ] as const)
     test(`after a connection of ${stoodMs / 1000} s is tried after ${waitsMs} ms`, async () => {
       const { connection, clock, stop } = await aCompleteFollow();
-      await connection.last.end(unreachable());
+      await connection.last.end(busy());
       await clock.advance(800);
       await connection.last.open();
       await clock.advance(stoodMs);
-      await connection.last.end(unreachable());
+      await connection.last.end(busy());
       await clock.advance(waitsMs - 1);
       expect(connection.streams.length).toBe(2);
       await clock.advance(1);
@@ -512,8 +536,15 @@ describe("the signal ends it", () => {
   test("before it began", async () => {
     const connection = new FakeConnection();
     const listener = { replaced() {}, changed() {}, away() {}, back() {} };
-    const tools = { connection, clock: new FakeClock(), log: new FakeLog(), random: () => 0 };
-    await follow(tools, pods(), {}, listener, AbortSignal.abort());
+    const clock = new FakeClock();
+    const recovery = createRecovery(clock, () => 0);
+    await follow(
+      { connection, clock, log: new FakeLog(), random: () => 0, recovery },
+      pods(),
+      {},
+      listener,
+      AbortSignal.abort(),
+    );
     expect(connection.streams.length).toBe(0);
   });
 
@@ -531,7 +562,9 @@ describe("the signal ends it", () => {
         return listing([[]])(request);
       },
     };
-    await follow({ connection: answering, clock, log, random: () => 0 }, pods(), {}, listener, controller.signal);
+    const recovery = createRecovery(clock, () => 0);
+    const tools = { connection: answering, clock, log, random: () => 0, recovery };
+    await follow(tools, pods(), {}, listener, controller.signal);
     expect(told).toEqual([]);
   });
 

@@ -4,6 +4,7 @@ import { createBackOff } from "./back-off.ts";
 import type { Connection } from "./connection.ts";
 import { KubeError } from "./error.ts";
 import { listAll } from "./list.ts";
+import type { Recovery } from "./recovery.ts";
 import type { KubeObject, Resource, Selector } from "./resource.ts";
 import { openWatch, type WatchEnd, type WatchListener } from "./watch.ts";
 
@@ -25,12 +26,17 @@ export interface FollowTools {
   readonly log: Log;
   /** From 0 up to 1, for jitter. */
   readonly random: () => number;
+  readonly recovery: Pick<Recovery, "sleep">;
 }
 
 /** After a connection that has stood for so long, the next failure is a first one. */
 const GOOD_MS = 120_000;
 /** The longest that a server may ask us to wait, by Retry-After. */
 const LONGEST_REQUESTED_WAIT_MS = 60_000;
+/** A server that answers is spared. */
+const LONGEST_WAIT_MS = 30_000;
+/** One that cannot be reached is not disturbed by an attempt, and is to be found soon when it is back. */
+const LONGEST_UNREACHED_WAIT_MS = 2_000;
 
 /** How far a collection is known. */
 interface Place {
@@ -58,9 +64,9 @@ export async function follow<T extends KubeObject>(
   listener: FollowListener<T>,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, log, random } = tools;
+  const { log } = tools;
   const place: Place = { resourceVersion: undefined, hasInitialEvents: true, trouble: undefined };
-  const backOff = createBackOff(random);
+  const pause = createPause(tools);
   const outage = createOutage(listener);
   const told = new Set<string>();
   const watched: WatchListener<T> = {
@@ -91,17 +97,35 @@ export async function follow<T extends KubeObject>(
   while (!signal.aborted) {
     const end = await attempt(tools, resource, selector, place, watched, signal);
     if (signal.aborted) return;
-    if (end.stoodMs >= GOOD_MS) backOff.reset();
+    if (end.stoodMs >= GOOD_MS) pause.reset();
     if (end.kind === "no initial events")
       log.info({ resource: resource.plural, err: end.error }, "the API server has no initial events: reading lists");
     if (end.kind === "failed" || end.kind === "broken") outage.begin(end.error);
     if (settle(place, end) === "at once") continue;
-    const requestedMs = end.kind === "failed" ? (end.error.retryAfterMs ?? 0) : 0;
-    const delayMs = Math.max(backOff.next(), Math.min(requestedMs, LONGEST_REQUESTED_WAIT_MS));
-    await sleep(clock, delayMs, signal).catch(() => {
+    await pause.after(end, signal).catch(() => {
       // The signal has aborted, which the loop sees.
     });
   }
+}
+
+/** The wait between two attempts. It ends early where the server is seen to serve others again, but not before it wants us back. */
+function createPause({ clock, random, recovery }: FollowTools) {
+  const unreached = createBackOff(LONGEST_UNREACHED_WAIT_MS, random);
+  const answered = createBackOff(LONGEST_WAIT_MS, random);
+  return {
+    reset(): void {
+      unreached.reset();
+      answered.reset();
+    },
+    async after(end: WatchEnd, signal: AbortSignal): Promise<void> {
+      const error = end.kind === "failed" ? end.error : undefined;
+      const isUnreached = error?.code === "UNREACHABLE" || error?.code === "TIMEOUT";
+      const delayMs = (isUnreached ? unreached : answered).next();
+      const requestedMs = Math.min(error?.retryAfterMs ?? 0, LONGEST_REQUESTED_WAIT_MS);
+      if (requestedMs > 0) await sleep(clock, requestedMs, signal);
+      if (delayMs > requestedMs) await recovery.sleep(delayMs - requestedMs, signal);
+    },
+  };
 }
 
 /** One watch, and a list before it where one is needed. */

@@ -112,12 +112,35 @@ test("an outage without an end forgets the oldest", async () => {
 
 test("what the server does not take is not sent again, and holds up nothing", async () => {
   const { kube, recorder, record, stored, log } = createScene();
-  kube.failures = { create: [new KubeError("FORBIDDEN", "the namespace ends", { status: 403 })] };
+  const ends = { status: 403, fields: ["metadata.namespace"] };
+  kube.failures = { create: [new KubeError("FORBIDDEN", "the namespace ends", ends)] };
   record("refused");
   record("taken");
   await recorder.settled();
   expect(await stored()).toEqual(["1x taken"]);
   expect(log.lines.map(({ level, message }) => `${level}: ${message}`)).toEqual(["debug: an event was refused"]);
+});
+
+test("an API server that has just started may refuse what it takes a moment later", async () => {
+  const { clock, kube, recorder, record, stored } = createScene();
+  const refusal = () => new KubeError("FORBIDDEN", "not allowed", { status: 403 });
+  kube.failures = { create: [refusal(), refusal(), refusal()] };
+  record("m");
+  await clock.advance(1_000);
+  await recorder.settled();
+  expect(await stored()).toEqual(["1x m"]);
+});
+
+test("where events are forbidden for good, none holds up the others for long", async () => {
+  const { clock, kube, recorder, record, told, log } = createScene();
+  kube.before.create = () => {
+    throw new KubeError("FORBIDDEN", "not allowed", { status: 403 });
+  };
+  for (let i = 1; i <= 5; i++) record("m", `p${i}`);
+  await clock.advance(10_000);
+  await recorder.settled();
+  expect(told()).toHaveLength(7 + 4);
+  expect(log.lines).toHaveLength(5);
 });
 
 test("a try whose answer was lost is not told twice", async () => {

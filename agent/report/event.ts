@@ -1,11 +1,12 @@
 import { type Clock, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
+import { KubeError } from "../../kube/error.ts";
 import { events } from "../../kube/resource.ts";
 import type { Event } from "../../proto/kubernetes/gen/types.ts";
 import { newEvent, repetitionPatch } from "../decide/event-series.ts";
 import { createEventBook, type Series } from "./event-book.ts";
-import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
+import { hasCode, isOfServer, isOutage, retryAfterMs } from "./retry.ts";
 
 /** Tells the cluster what happens. Nothing waits for it, it never throws, and in an outage it forgets the oldest. */
 export interface EventRecorder {
@@ -27,6 +28,8 @@ export interface EventRecorderSettings {
 
 /** What waits to be sent: an event that happens again meanwhile takes no second place. */
 const MOST_WAITING = 1000;
+/** How many refusals in a row are not taken as final: six seconds of them. */
+const MOST_FORBIDDEN = 7;
 const NANOS = 1_000_000n;
 
 export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorderSettings): EventRecorder {
@@ -68,11 +71,11 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
         await send(kube, series, stopping.signal);
         failures = 0;
       } catch (error) {
-        if (!mayHeal(error)) {
+        failures += 1;
+        if (!mayHeal(error, failures)) {
           log.debug({ err: error, event: series.event.message }, "an event was refused");
           continue;
         }
-        failures += 1;
         putBack(series);
         wait = new AbortController();
         const either = AbortSignal.any([stopping.signal, wait.signal]);
@@ -130,8 +133,11 @@ async function send(kube: EventRecorderSettings["kube"], series: Series, signal:
 }
 
 /** What the server will never take (its namespace ends, it is malformed) is dropped; everything else is told later. */
-function mayHeal(error: unknown): boolean {
-  return (
-    isOutage(error) || hasCode(error, "SERVER", "TOO_MANY_REQUESTS", "TLS", "UNAUTHORIZED", "CREDENTIALS", "NOT_JSON")
-  );
+function mayHeal(error: unknown, failures: number): boolean {
+  return isOutage(error) || isOfServer(error) || (isForbiddenNow(error) && failures < MOST_FORBIDDEN);
+}
+
+/** A server that has just started may not know yet what we may do. Of a namespace that ends it names the field. */
+function isForbiddenNow(error: unknown): boolean {
+  return error instanceof KubeError && error.code === "FORBIDDEN" && !error.fields.includes("metadata.namespace");
 }

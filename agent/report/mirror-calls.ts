@@ -5,7 +5,7 @@ import { pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { mirroredUid } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
-import { hasCode, isOutage } from "./retry.ts";
+import { hasCode, isOfServer, isOutage } from "./retry.ts";
 
 export interface MirrorCallSettings {
   readonly kube: Pick<Kube, "create" | "delete">;
@@ -21,26 +21,33 @@ export type MirrorOutcome =
   | { readonly kind: "left" }
   | { readonly kind: "outage"; readonly error: unknown };
 
-const REFUSED_MS = 60_000;
+const FIRST_REFUSED_MS = 1_000;
+const LONGEST_REFUSED_MS = 60_000;
 
-/** The calls that make and remove mirror pods; neither rejects. What was refused is left alone for a minute, then `again` is called. */
+/**
+ * The calls that make and remove mirror pods; neither rejects. What was refused is left alone for a while, then `again` is called. That
+ * is a second at first, since an API server that has just started may not know yet what we may do, and in the end a minute.
+ */
 export function createMirrorCalls(
   { kube, clock, log, made }: MirrorCallSettings,
   again: () => void,
   signal: AbortSignal,
 ) {
-  /** What was told of each mirror that is refused. */
-  const told = new Map<string | undefined, string>();
+  /** How often each mirror was refused in a row, and what was told of that. */
+  const told = new Map<string | undefined, { readonly times: number; readonly message: string }>();
   /** The mirrors that are left alone, each with what cancels its time. */
   const refused = new Map<string | undefined, () => void>();
 
   function outcomeOf(mirror: Pod, error: unknown, sentence: string): MirrorOutcome {
-    if (isOutage(error) || hasCode(error, "SERVER", "TOO_MANY_REQUESTS")) return { kind: "outage", error };
+    if (isOutage(error) || isOfServer(error)) return { kind: "outage", error };
     const hash = mirroredUid(mirror);
     const message = error instanceof Error ? error.message : String(error);
-    if (told.get(hash) !== message) log.warn({ pod: fullNameOf(mirror), uid: hash, err: error }, sentence);
-    told.set(hash, message);
-    const over = clock.wakeAt(clock.now() + REFUSED_MS, () => {
+    const before = told.get(hash);
+    if (before?.message !== message) log.warn({ pod: fullNameOf(mirror), uid: hash, err: error }, sentence);
+    const times = (before?.times ?? 0) + 1;
+    told.set(hash, { times, message });
+    const delayMs = Math.min(LONGEST_REFUSED_MS, FIRST_REFUSED_MS * 2 ** Math.min(times - 1, 16));
+    const over = clock.wakeAt(clock.now() + delayMs, () => {
       refused.delete(hash);
       again();
     });
@@ -54,6 +61,7 @@ export function createMirrorCalls(
       if (refused.has(mirroredUid(mirror))) return { kind: "left" };
       try {
         await kube.delete(pods(namespace), name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
+        told.delete(mirroredUid(mirror));
         return { kind: "removed", mirror };
       } catch (error) {
         // It is gone, or another pod has its name.

@@ -117,23 +117,38 @@ test("in an outage it is tried again, and at once when it is over", async () => 
   expect([await shown(), log.told()]).toEqual([["web#1"], []]);
 });
 
-test("a mirror that is refused is asked for every minute, said once, and holds up no other", async () => {
+test("a mirror that is refused is asked for less and less often, said once, and holds up no other", async () => {
   const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
   mirrors.node("node-uid");
   await start();
-  const refusal = () => new KubeError("FORBIDDEN", "no", { status: 403 });
-  kube.failures = { create: Array.from({ length: 5 }, refusal) };
+  let isRefused = true;
+  kube.before.create = () => {
+    if (isRefused) throw new KubeError("FORBIDDEN", "no", { status: 403 });
+  };
   await want(wanted("web", "1"));
-  await want(wanted("web", "1"), wanted("db", "2"));
   told();
-  mirrors.look();
-  await clock.advance(58_000);
+  await clock.advance(900);
   mirrors.look();
   await rest();
   expect(told()).toHaveLength(0);
-  await clock.advance(300_000);
+  await clock.advance(299_100);
+  expect(told()).toHaveLength(9);
+  isRefused = false;
+  await want(wanted("web", "1"), wanted("db", "2"));
+  expect(await shown()).toEqual(["db#2"]);
+  await clock.advance(60_000);
   expect((await shown()).toSorted()).toEqual(["db#2", "web#1"]);
-  expect(log.told().length).toBeLessThanOrEqual(2);
+  expect(log.told()).toHaveLength(1);
+});
+
+test("a mirror that an API server refuses right after its start is there a second later", async () => {
+  const { clock, kube, mirrors, start, want, shown } = await createScene();
+  mirrors.node("node-uid");
+  await start();
+  kube.failures = { create: [new KubeError("FORBIDDEN", "not yet", { status: 403 })] };
+  await want(wanted("web", "1"));
+  await clock.advance(1_000);
+  expect(await shown()).toEqual(["web#1"]);
 });
 
 test("a name that another pod has is left to it until it is free", async () => {

@@ -19,6 +19,11 @@ export function isOutage(error: unknown): boolean {
   return error instanceof KubeError && outages.has(error.code);
 }
 
+/** The server answers, and serves nobody, or not us: whatever the request was, it may be taken later. */
+export function isOfServer(error: unknown): boolean {
+  return hasCode(error, "SERVER", "TOO_MANY_REQUESTS", "TLS", "UNAUTHORIZED", "CREDENTIALS", "NOT_JSON");
+}
+
 export function hasCode(error: unknown, ...codes: readonly KubeErrorCode[]): boolean {
   return error instanceof KubeError && codes.includes(error.code);
 }

@@ -248,6 +248,15 @@ export function objectsContract(scene: KubeScene): void {
       expect(await codeOf(kube.replace(leases(namespace), aLease("d", lease.metadata.name!)))).toBe("INVALID");
     });
 
+    test("that was deleted is made anew by a renewal only where that does not name the one that was", async () => {
+      const lease = await kube.create(leases(namespace), aLease("a"));
+      await kube.delete(leases(namespace), lease.metadata.name!);
+      expect(await codeOf(kube.replace(leases(namespace), lease))).toBe("CONFLICT");
+      const { uid: _, ...metadata } = lease.metadata;
+      const anew: Lease = await kube.replace(leases(namespace), { ...lease, metadata });
+      expect(anew.metadata.uid).not.toBe(lease.metadata.uid);
+    });
+
     test("is made by being replaced", async () => {
       const lease = await kube.replace(leases(namespace), aLease("a"));
       expect(lease.spec.holderIdentity).toBe("a");

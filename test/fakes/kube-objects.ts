@@ -123,15 +123,12 @@ export class KubeObjects {
   /** Replaces an object, or the part of it that the subresource names. `given` has what a client sent. */
   update(place: Place, given: KubeObject, subresource?: string): Stored {
     const { hasStatus, isMadeByUpdate, needsVersion } = this.kindOf(place.resource);
-    if (isMadeByUpdate && !this.#objects.has(keyOf(place))) return this.create(place.resource, place.namespace, given);
-    const before = this.get(place);
     const { uid, resourceVersion } = given.metadata;
-    if (uid !== undefined && uid !== before.metadata.uid)
-      throw refusal(
-        409,
-        "Conflict",
-        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${before.metadata.uid}`,
-      );
+    const before = isMadeByUpdate ? this.#objects.get(keyOf(place)) : this.get(place);
+    const found = before?.metadata.uid ?? "";
+    if (uid !== undefined && uid !== found)
+      throw refusal(409, "Conflict", `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${found}`);
+    if (before === undefined) return this.create(place.resource, place.namespace, given);
     if (needsVersion && !resourceVersion)
       throw invalid(place.resource, place.name, "metadata.resourceVersion", "must be specified for an update");
     this.#compareVersions(place, before, resourceVersion);

@@ -3,6 +3,7 @@ import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { ContainerId, PodUid } from "../proto/ids.ts";
+import { containerNamed } from "../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../proto/kubernetes/gen/types.ts";
 import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
@@ -284,7 +285,7 @@ function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | 
     case "runSandbox":
       return sandboxId === undefined ? { kind: "everything" } : { kind: "sandbox", id: sandboxId };
     case "createContainer": {
-      const container = pod?.spec.containers.find(({ name }) => name === action.name);
+      const container = pod && containerNamed(pod, action.name);
       if (containerId === undefined || container === undefined) return { kind: "everything" };
       return { kind: "made", container: madeContainer(action, containerId, container, now) };
     }

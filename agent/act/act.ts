@@ -1,5 +1,6 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import { allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../decide/action.ts";
 import { containerHash } from "../decide/container-hash.ts";
@@ -120,7 +121,9 @@ async function pull(
   const config = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, facts());
   // Pods have no credentials of their own yet: a pull for one is a pull for all.
   const pullNow = (ended: AbortSignal) => runtime.pullImage(image, undefined, config, { signal: ended });
-  const mustBeNew = pod.spec.containers.some((each) => each.imagePullPolicy === "Always" && imageOf(each) === image);
+  const mustBeNew = allContainers(pod.spec).some(
+    (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
+  );
   return await pulls.pull({ image, mustBeNew, pull: pullNow, began }, signal);
 }
 
@@ -155,7 +158,7 @@ async function createContainer(
 }
 
 function containerOf(pod: Pod, name: string): Container {
-  const container = pod.spec.containers.find((each) => each.name === name);
+  const container = containerNamed(pod, name);
   if (container === undefined)
     throw new TranslateError("CreateContainerConfigError", `the pod has no container ${name}`);
   return container;

@@ -1,3 +1,4 @@
+import { isInitContainer, sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, PodCondition, PodPhase } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { generationOf } from "./generation.ts";
@@ -20,7 +21,7 @@ interface Verdict {
 export function podConditions(
   scene: StatusScene,
   phase: PodPhase,
-  statuses: readonly ContainerStatus[],
+  statuses: ContainerStatuses,
 ): { readonly list: readonly PodCondition[]; readonly conditions: PodMemory["conditions"] } {
   const { desired, memory, now } = scene;
   const accepted = desired.acceptedAt;
@@ -28,12 +29,7 @@ export function podConditions(
   const ready = containersReady(scene, phase, statuses);
   const verdicts: readonly Verdict[] = [
     networkReady(scene, isDone),
-    {
-      type: "Initialized",
-      status: "True",
-      ...(phase === "Succeeded" ? { reason: "PodCompleted" } : {}),
-      sinceAtLeast: accepted,
-    },
+    { type: "Initialized", ...initialized(scene, phase, statuses) },
     { type: "Ready", ...withGates(scene, ready) },
     { type: "ContainersReady", ...ready },
     { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
@@ -55,6 +51,32 @@ export function podConditions(
   return { list, conditions };
 }
 
+/** What a pod shows of its containers. */
+interface ContainerStatuses {
+  readonly init: readonly ContainerStatus[];
+  readonly app: readonly ContainerStatus[];
+}
+
+/** Once an app container has started the pod has been initialized, whatever becomes of its init containers. */
+function initialized(
+  { desired: { pod, acceptedAt }, observed }: StatusScene,
+  phase: PodPhase,
+  { init, app }: ContainerStatuses,
+): Omit<Verdict, "type"> {
+  const ends = observed.containers.map((c) =>
+    c.state === "exited" && isInitContainer(pod, c.name) ? c.finishedAt : 0,
+  );
+  const sinceAtLeast = Math.max(acceptedAt, ...ends);
+  const isDone = ({ name, ready, started }: ContainerStatus) =>
+    sidecarsOf(pod.spec).some((sidecar) => sidecar.name === name) ? started === true : ready;
+  if (phase === "Succeeded") return { status: "True", reason: "PodCompleted", sinceAtLeast };
+  const open = init.filter((status) => !isDone(status)).map(({ name }) => name);
+  const hasStarted = app.some(({ started }) => started === true);
+  if (hasStarted || open.length === 0) return { status: "True", sinceAtLeast };
+  const message = `containers with incomplete status: [${open.join(" ")}]`;
+  return { status: "False", reason: "ContainersNotInitialized", message, sinceAtLeast: acceptedAt };
+}
+
 function networkReady({ desired, observed, now }: StatusScene, isDone: boolean): Verdict {
   const need = sandboxNeed(desired.pod, observed, now);
   const type = "PodReadyToStartContainers";
@@ -65,8 +87,10 @@ function networkReady({ desired, observed, now }: StatusScene, isDone: boolean):
 function containersReady(
   { desired, observed }: StatusScene,
   phase: PodPhase,
-  statuses: readonly ContainerStatus[],
+  { init, app }: ContainerStatuses,
 ): Omit<Verdict, "type"> {
+  const sidecars = new Set(sidecarsOf(desired.pod.spec).map(({ name }) => name));
+  const statuses = [...init.filter(({ name }) => sidecars.has(name)), ...app];
   const ends = observed.containers.map((c) => (c.state === "exited" ? c.finishedAt : 0));
   const sinceEnd = Math.max(desired.acceptedAt, ...ends);
   if (phase === "Succeeded") return { status: "False", reason: "PodCompleted", sinceAtLeast: sinceEnd };

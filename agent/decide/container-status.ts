@@ -1,3 +1,4 @@
+import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
 import type {
   Container,
   ContainerState,
@@ -9,6 +10,7 @@ import { formatTime } from "../../proto/kubernetes/time.ts";
 import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
+import { containersInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedContainer } from "./observed.ts";
@@ -16,7 +18,7 @@ import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
 
-/** One entry of `status.containerStatuses`, as the API documents it. */
+/** One entry of `status.containerStatuses` or `status.initContainerStatuses`, as the API documents it. */
 export function containerStatus(scene: StatusScene, container: Container): ContainerStatus {
   const { observed, memory, settings } = scene;
   const newest = newestOf(observed, container.name);
@@ -25,6 +27,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   // Nothing of the container is left here: the API server was told more of its end than anybody knows now.
   if (state.terminated !== undefined && told?.restartCount === newest?.attempt && told !== undefined) return told;
   const last = lastTermination(scene, container.name, newest, state);
+  const runsOnce = isInitContainer(scene.desired.pod, container.name) && !isSidecar(container);
   const isRunning = newest?.state === "running";
   const { requests } = container.resources ?? {};
   return {
@@ -32,8 +35,8 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     state,
     ...(last === undefined ? {} : { lastState: { terminated: last } }),
     // Without probes a container is ready and started while it runs.
-    ready: isRunning,
-    started: isRunning,
+    ready: runsOnce ? state.terminated?.exitCode === 0 : isRunning,
+    started: runsOnce ? false : isRunning,
     restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
     image: newest?.image || imageOf(container),
     imageID: newest?.imageRef ?? "",
@@ -56,7 +59,10 @@ function stateOf(scene: StatusScene, container: Container, newest: ObservedConta
     const waiting = isFinal || scene.isEnding ? undefined : waitingAfterExit(scene, container, newest);
     return waiting ?? { terminated: terminated(scene, newest) };
   }
-  if (isFinal || newest?.state === "unknown") return { terminated: notLocated };
+  const told = newest === undefined ? toldOrAssumed(scene, container) : undefined;
+  if (told !== undefined) return told;
+  if (newest?.state === "unknown" || (isFinal && hadItsTurn(scene, container))) return { terminated: notLocated };
+  if (isFinal) return { waiting: { reason: "PodInitializing" } };
   return { waiting: waitingBeforeStart(scene, container, newest) };
 }
 
@@ -67,6 +73,37 @@ const notLocated: ContainerStateTerminated = {
   message: "The container could not be located when the pod was terminated",
 };
 
+/** What Kubernetes says of an init container that is gone while those for which it ran are there. */
+const assumedDone: ContainerStateTerminated = {
+  exitCode: 0,
+  reason: "Completed",
+  message:
+    "Unable to get init container status from container runtime and pod has been initialized, treat it as exit normally",
+};
+
+/** Of an init container that has had its turn and of which nothing is left. */
+function toldOrAssumed({ desired: { pod }, observed }: StatusScene, container: Container): ContainerState | undefined {
+  if (!hasHadItsTurn(pod, observed, observed.sandboxes[0]?.id, container)) return undefined;
+  return toldExit(pod, container.name)?.state ?? (isSidecar(container) ? undefined : { terminated: assumedDone });
+}
+
+/** Whether an app container of the pod has begun, in whatever sandbox. */
+function hasBegun({ desired, observed }: StatusScene): boolean {
+  return desired.pod.spec.containers.some(({ name }) => newestOf(observed, name) !== undefined);
+}
+
+/**
+ * Whether a container of a pod that has ended may have begun without a trace. Those behind an init container that never let them begin
+ * wait for ever; of the init containers the first is taken to have begun.
+ */
+function hadItsTurn({ desired, observed, ...scene }: StatusScene, { name }: Container): boolean {
+  const { initContainers = [] } = desired.pod.spec;
+  const place = initContainers.findIndex((each) => each.name === name);
+  const hasRun = (each: Container) => (newestOf(observed, each.name)?.state ?? "created") !== "created";
+  if (place >= 0) return place === 0 || initContainers.slice(place).some(hasRun);
+  return hasBegun({ desired, observed, ...scene }) || isInitialized(desired.pod, observed, observed.sandboxes[0]?.id);
+}
+
 /** An exited container waits, and says for what, only when it will run again and cannot yet. */
 function waitingAfterExit(
   scene: StatusScene,
@@ -76,7 +113,7 @@ function waitingAfterExit(
   const { desired, memory, settings, now } = scene;
   // Another image has no crashes behind it: nothing is waited for but what keeps it from starting.
   const isChanged = isOutdated(container, exited);
-  if (!isChanged && !shouldRestart(desired.pod, exited)) return undefined;
+  if (!isChanged && !shouldRestart(desired.pod, container, exited)) return undefined;
   const due = isChanged ? exited.finishedAt : restartAt(exited, settings.maxContainerRestartPeriodMs, now);
   const isDue = due <= now;
   // A start that failed is what the last state tells; what the container waits for then is the back-off.
@@ -96,9 +133,14 @@ function waitingBeforeStart(
   container: Container,
   newest: ObservedContainer | undefined,
 ): NonNullable<ContainerState["waiting"]> {
+  const { desired, observed, memory, settings, now } = scene;
+  const hasInit = (desired.pod.spec.initContainers ?? []).length > 0;
+  const inTurn = containersInTurn(desired.pod, observed, observed.sandboxes[0]?.id);
+  const reason = hasInit ? "PodInitializing" : "ContainerCreating";
+  // What keeps those before it from their turn is told of them.
+  if (!inTurn.includes(container)) return { reason };
   const failure = failureOf(scene, container, newest);
   if (failure !== undefined) return failure;
-  const { desired, observed, memory, settings, now } = scene;
   const services = newest === undefined ? awaitsServices(desired, settings) : undefined;
   // Until then it waits for what every container waits for.
   const isNext = sandboxNeed(desired.pod, observed, now).kind === "ready" && isImageReady(scene, container);
@@ -110,7 +152,7 @@ function waitingBeforeStart(
   const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox") ?? outage;
   const message =
     held ?? obstacle?.message ?? awaitsRuntimeClass(desired, settings) ?? pullUnderWay(imageOf(container), memory);
-  return { reason: "ContainerCreating", ...(message === undefined ? {} : { message }) };
+  return { reason, ...(message === undefined ? {} : { message }) };
 }
 
 function isImageReady({ observed, memory }: StatusScene, container: Container): boolean {
@@ -182,7 +224,7 @@ function lastTermination(
 const MESSAGES_OF_A_POD = 12 * 1024;
 
 function terminated({ desired, settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
-  const longestMessage = Math.floor(MESSAGES_OF_A_POD / desired.pod.spec.containers.length);
+  const longestMessage = Math.floor(MESSAGES_OF_A_POD / allContainers(desired.pod.spec).length);
   const { exitCode, reason, message, startedAt, finishedAt } = exited;
   return {
     exitCode,

@@ -1,8 +1,10 @@
 import type { SandboxId } from "../../proto/ids.ts";
+import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { isOutdated } from "./container-hash.ts";
 import { gracePeriodOf } from "./desired.ts";
 import { imageNeed, imageOf } from "./image.ts";
+import { containersInTurn } from "./initialization.ts";
 import { isConcluded } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
 import {
@@ -35,21 +37,24 @@ type Turn = "free" | "taken";
 
 /**
  * Brings the containers of a pod with a good sandbox to where they should be. Images are fetched ahead, all at once; starts
- * go one by one in the order of the spec, and a container that cannot start now does not hold up those behind it.
+ * go one by one in the order of the spec, and a container that cannot start now does not hold up those behind it, unless it is
+ * an init container.
  */
 export function planContainers(plan: PlanInProgress, scene: ContainerScene): void {
+  const { pod, observed, memory, sandbox } = scene;
   let turn: Turn = "free";
-  for (const container of scene.pod.spec.containers) {
+  for (const container of containersInTurn(pod, observed, sandbox.id)) {
     const taken = planContainer(plan, scene, container, turn);
     if (taken === "taken") turn = "taken";
   }
+  planFirstPulls(plan, pod, observed, memory);
   removeStrangers(plan, scene);
   removeEmptySandboxes(plan, scene.observed, scene.sandbox.id);
 }
 
 /** Images of containers that have never run need no sandbox to be fetched into. */
 export function planFirstPulls(plan: PlanInProgress, pod: Pod, observed: ObservedPod, memory: PodMemory): void {
-  for (const container of pod.spec.containers) {
+  for (const container of allContainers(pod.spec)) {
     if (newestOf(observed, container.name) !== undefined) continue;
     const need = imageNeed(container, observed, memory);
     if (need.kind === "pull") plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why });
@@ -61,7 +66,9 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
   const newest = newestOf(observed, container.name);
   if (newest === undefined) return planStart(plan, scene, container, undefined, turn);
   const isHere = newest.sandboxId === sandbox.id;
-  const isChanged = isOutdated(container, newest);
+  const runsOnce = isInitContainer(pod, container.name) && !isSidecar(container);
+  // What runs to its end is let come to it.
+  const isChanged = !runsOnce && isOutdated(container, newest);
   switch (newest.state) {
     case "running":
       if (isHere && !isChanged) return "free";
@@ -83,7 +90,8 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
         ? "taken"
         : "free";
     case "exited": {
-      if (!isChanged && !shouldRestart(pod, newest)) return "free";
+      // A new sandbox is initialized anew.
+      if (!isChanged && !(runsOnce && !isHere) && !shouldRestart(pod, container, newest)) return "free";
       const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
       if (due <= now) return planStart(plan, scene, container, newest, turn, isChanged);
       plan.waitUntil(due);
@@ -134,7 +142,8 @@ function planStart(
       return plan.propose({
         kind: "createContainer",
         name: container.name,
-        attempt: (previous?.attempt ?? -1) + 1,
+        // A log that is there is never written into again.
+        attempt: Math.max(previous?.attempt ?? -1, observed.loggedAttempts.get(container.name) ?? -1) + 1,
         sandboxId: sandbox.id,
         podIPs: sandbox.ips,
         image: imageOf(container),
@@ -157,7 +166,7 @@ function whyCreate(previous: ExitedContainer | undefined): string {
  * which is kept for its logs and its exit code. One whose start failed, or was cut short together with the agent, has neither.
  */
 function removeStrangers(plan: PlanInProgress, { pod, observed }: ContainerScene): void {
-  const named = new Set(pod.spec.containers.map(({ name }) => name));
+  const named = new Set(allContainers(pod.spec).map(({ name }) => name));
   const hasDead = new Set<string>();
   const newest = new Set<string>();
   for (const container of observed.containers) {

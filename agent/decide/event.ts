@@ -1,3 +1,4 @@
+import { allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { definitionChanged } from "./containers.ts";
@@ -28,7 +29,7 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pull
       return [normal("Pulling", `Pulling image "${container?.image ?? action.image}"`, container?.name)];
     }
     case "createContainer": {
-      const container = pod?.spec.containers.find(({ name }) => name === action.name);
+      const container = pod && containerNamed(pod, action.name);
       if (pulled.has(action.image) || container?.imagePullPolicy === "Always") return [];
       const image = container?.image ?? action.image;
       const message = `Container image "${image}" already present on machine and can be accessed by the pod`;
@@ -128,8 +129,12 @@ const REJECTED = "Pod was rejected: ";
 
 /** What is told because a status has become another one; `before` is the last one, or what the API server showed before. */
 export function eventsOfStatus(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
-  const containers = (after.containerStatuses ?? []).flatMap((status) => {
-    const known = before?.containerStatuses?.find(({ name }) => name === status.name);
+  const all = (status: PodStatus | undefined) => [
+    ...(status?.initContainerStatuses ?? []),
+    ...(status?.containerStatuses ?? []),
+  ];
+  const containers = all(after).flatMap((status) => {
+    const known = all(before).find(({ name }) => name === status.name);
     return waitingEvents(pod, known, status);
   });
   return [...containers, ...endEvents(before, after)];
@@ -146,7 +151,7 @@ function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: Con
   const { name, restartCount, state } = after;
   const { reason, message = "" } = state?.waiting ?? {};
   if (reason === before?.state?.waiting?.reason && restartCount === before?.restartCount) return [];
-  const image = pod.spec.containers.find((container) => container.name === name)?.image ?? "";
+  const image = containerNamed(pod, name)?.image ?? "";
   const { name: podName = "", namespace = "default", uid = "" } = pod.metadata;
   const failed = warning("Failed", `Error: ${reason}`, name);
   switch (reason) {
@@ -168,7 +173,7 @@ function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: Con
 
 /** Two containers of one image are one pull; it is told of the first. */
 function containerOf(pod: Pod | undefined, image: string): Container | undefined {
-  return pod?.spec.containers.find((container) => imageOf(container) === image);
+  return pod && allContainers(pod.spec).find((container) => imageOf(container) === image);
 }
 
 function normal(reason: string, message: string, container?: string): PodEvent {

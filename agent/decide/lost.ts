@@ -5,9 +5,10 @@ import type { PodMemory } from "./memory.ts";
 import type { ExitedContainer, ObservedPod } from "./observed.ts";
 
 /**
- * Adds, for each container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
+ * Adds, for each app container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
  * kubelet words it: code 137, `ContainerStatusUnknown`. So a container that was lost counts as ended, not as never begun: a pod
- * that must not restart does not run its work twice. An exit that the API server was told of is that exit.
+ * that must not restart does not run its work twice. An exit that the API server was told of is that exit. What an init container
+ * has done is proved by those that came after it.
  */
 export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodMemory): ObservedPod {
   const shown = new Set(observed.containers.filter(({ state }) => state !== "created").map(({ name }) => name));
@@ -36,7 +37,8 @@ export function isConcluded({ id }: { readonly id: ContainerId }): boolean {
 
 /** What the API server shows of a container that has ended; undefined for all others. */
 export function toldExit({ status }: Pod, name: string): ContainerStatus | undefined {
-  return status?.containerStatuses?.find((each) => each.name === name && each.state?.terminated);
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return all.find((each) => each.name === name && each.state?.terminated);
 }
 
 function exitAsTold({ name, restartCount, state }: ContainerStatus, image: string): ExitedContainer {

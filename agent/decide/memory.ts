@@ -56,6 +56,8 @@ export interface Outcome {
   readonly phase: "Succeeded" | "Failed";
   readonly reason?: string;
   readonly message?: string;
+  /** A clause for the log, where the API has no words for it. */
+  readonly why?: string;
   /** When that was decided. */
   readonly at: number;
 }

@@ -1,3 +1,4 @@
+import { isSidecar } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { isTerminal } from "./api-pod.ts";
 import { isOutdated } from "./container-hash.ts";
@@ -60,6 +61,8 @@ export function deadlineOf(desired: DesiredPod): number | undefined {
 function outcomeOfContainers(pod: Pod, observed: ObservedPod, now: number): Outcome | undefined {
   const exits = pod.spec.containers.map((container) => finalExitOf(pod, container, observed));
   const areAllDone = exits.every((exit) => exit !== undefined);
+  const failed = areAllDone ? undefined : failedInitOf(pod, observed);
+  if (failed !== undefined) return { phase: "Failed", why: `its init container ${failed} has failed`, at: now };
   if (!areAllDone && !isBeyondRepair(pod, observed, now)) return undefined;
   const haveAllSucceeded = exits.every((exit) => exit?.exitCode === 0);
   return { phase: haveAllSucceeded ? "Succeeded" : "Failed", at: now };
@@ -69,7 +72,19 @@ function outcomeOfContainers(pod: Pod, observed: ObservedPod, now: number): Outc
 function finalExitOf(pod: Pod, container: Container, observed: ObservedPod): ExitedContainer | undefined {
   const newest = newestOf(observed, container.name);
   if (newest?.state !== "exited" || isOutdated(container, newest)) return undefined;
-  return shouldRestart(pod, newest) ? undefined : newest;
+  return shouldRestart(pod, container, newest) ? undefined : newest;
+}
+
+/** The init container that has failed for good, where nothing of what it was to prepare has ever begun. */
+function failedInitOf({ spec, ...pod }: Pod, observed: ObservedPod): string | undefined {
+  const hasBegun = spec.containers.some(({ name }) => newestOf(observed, name) !== undefined);
+  if (hasBegun) return undefined;
+  const failed = (spec.initContainers ?? []).find((container) => {
+    if (isSidecar(container)) return false;
+    const newest = newestOf(observed, container.name);
+    return newest?.state === "exited" && newest.exitCode !== 0 && !shouldRestart({ ...pod, spec }, container, newest);
+  });
+  return failed?.name;
 }
 
 /** A pod that must not restart does not get a second sandbox once one of its containers has run in the first. */

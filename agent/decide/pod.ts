@@ -1,8 +1,10 @@
+import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
+import { containersInTurn } from "./initialization.ts";
 import { withLostContainers } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
@@ -59,6 +61,8 @@ export function decideOrphan(observed: ObservedPod, before: PodMemory, now: numb
     gracePeriodSeconds: 1,
     why: "no source asks for this pod",
     removesAll: true,
+    // Nobody knows any more which of its containers were sidecars.
+    sidecars: [],
   };
   const plan = createPlan(memory, now);
   const stage = stageOf(plan, ending, observed, memory, now);
@@ -81,11 +85,12 @@ function endingOf({ pod, termination }: DesiredNow, { outcome }: PodMemory): End
       : {
           requestedAt: outcome.at,
           gracePeriodSeconds: gracePeriodOf(pod),
-          why: outcome.message ?? "all its containers are done",
+          why: outcome.message ?? outcome.why ?? "all its containers are done",
         };
-  if (termination === undefined) return byItself && { ...byItself, removesAll: false };
+  const sidecars = sidecarsOf(pod.spec).map(({ name }) => name);
+  if (termination === undefined) return byItself && { ...byItself, removesAll: false, sidecars };
   const isLater = byItself !== undefined && dueOf(byItself) < dueOf(termination);
-  return { ...(isLater ? byItself : termination), why: termination.why, removesAll: true };
+  return { ...(isLater ? byItself : termination), why: termination.why, removesAll: true, sidecars };
 }
 
 function stageOf(plan: PlanInProgress, ending: Ending, observed: ObservedPod, memory: PodMemory, now: number): Stage {
@@ -120,8 +125,9 @@ function planSync(
 }
 
 /** True while a container of the pod does not run, so that its volumes may be needed. */
-function isStartAhead({ pod }: DesiredNow, { containers }: ObservedPod): boolean {
-  return pod.spec.containers.some(({ name }) => !containers.some((c) => c.name === name && c.state === "running"));
+function isStartAhead({ pod }: DesiredNow, observed: ObservedPod): boolean {
+  const isUp = (name: string) => observed.containers.some((c) => c.name === name && c.state === "running");
+  return containersInTurn(pod, observed, observed.sandboxes[0]?.id).some(({ name }) => !isUp(name));
 }
 
 interface SandboxScene {

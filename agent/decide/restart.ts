@@ -1,13 +1,26 @@
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { isInitContainer } from "../../proto/kubernetes/containers.ts";
+import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { delayOf, dueAfter } from "./backoff.ts";
 import type { ContainerExit, ExitedContainer } from "./observed.ts";
 
 const FIRST_DELAY_MS = 10_000;
 const FORGIVEN_AFTER_MS = 600_000;
 
-/** The pod's `restartPolicy` applied to one exit. */
-export function shouldRestart(pod: Pod, { exitCode }: Pick<ContainerExit, "exitCode">): boolean {
-  switch (pod.spec.restartPolicy) {
+/**
+ * Whether a container that exited is to run again: by the first of its own rules that fits, else by its own policy, else by the pod's. An
+ * init container that has succeeded has done what it was for, whatever the pod's policy says.
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules
+ */
+export function shouldRestart(
+  pod: Pod,
+  container: Pick<Container, "name" | "restartPolicy" | "restartPolicyRules">,
+  { exitCode }: Pick<ContainerExit, "exitCode">,
+): boolean {
+  const { restartPolicy, restartPolicyRules = [] } = container;
+  if (restartPolicyRules.some(({ exitCodes }) => exitCodes !== undefined && fits(exitCodes, exitCode))) return true;
+  const isDone = restartPolicy === undefined && exitCode === 0 && isInitContainer(pod, container.name);
+  if (isDone) return false;
+  switch (restartPolicy ?? pod.spec.restartPolicy) {
     case "Never":
       return false;
     case "OnFailure":
@@ -15,6 +28,12 @@ export function shouldRestart(pod: Pod, { exitCode }: Pick<ContainerExit, "exitC
     default:
       return true;
   }
+}
+
+type ExitCodes = NonNullable<NonNullable<Container["restartPolicyRules"]>[number]["exitCodes"]>;
+
+function fits({ operator, values = [] }: ExitCodes, exitCode: number): boolean {
+  return values.includes(exitCode) === (operator === "In");
 }
 
 /*

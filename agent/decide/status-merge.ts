@@ -1,3 +1,4 @@
+import { containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod, PodCondition, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { isTerminal } from "./api-pod.ts";
@@ -28,7 +29,8 @@ const SHARED_CONDITION = "DisruptionTarget";
  * - what others own is not ours to touch.
  */
 export function mergeStatus({ spec, status: before = {} }: Pod, wanted: PodStatus, now: number): PodStatus {
-  const containerStatuses = wanted.containerStatuses ?? before.containerStatuses;
+  const merged = (list: ContainerList) =>
+    (wanted[list] ?? before[list])?.map((status) => keepEnded(spec, before[list], status));
   const told = withoutUndefined<PodStatus>({
     ...phaseOf(before, wanted),
     startTime: before.startTime ?? wanted.startTime,
@@ -38,11 +40,14 @@ export function mergeStatus({ spec, status: before = {} }: Pod, wanted: PodStatu
     podIP: wanted.podIP ?? before.podIP,
     podIPs: wanted.podIPs ?? before.podIPs,
     observedGeneration: later(before.observedGeneration, wanted.observedGeneration),
-    containerStatuses: containerStatuses?.map((status) => keepEnded(spec, before, status)),
+    initContainerStatuses: merged("initContainerStatuses"),
+    containerStatuses: merged("containerStatuses"),
   });
   const conditions = mergeConditions(before, wanted, now);
   return { ...told, conditions: isTerminal(told) ? conditions.map(unready(before, told, now)) : conditions };
 }
+
+type ContainerList = "initContainerStatuses" | "containerStatuses";
 
 type Phase = Pick<PodStatus, "phase" | "reason" | "message">;
 
@@ -55,16 +60,21 @@ function phaseOf(before: PodStatus, wanted: PodStatus): Loose<Phase> {
   return { phase, reason: reason ?? before.reason, message: message ?? before.message };
 }
 
-function mayStillRun({ containerStatuses = [] }: PodStatus): boolean {
-  return containerStatuses.some(({ state }) => state?.running);
+function mayStillRun({ initContainerStatuses = [], containerStatuses = [] }: PodStatus): boolean {
+  return [...initContainerStatuses, ...containerStatuses].some(({ state }) => state?.running);
 }
 
-function keepEnded(spec: Pod["spec"], before: PodStatus, wanted: ContainerStatus): ContainerStatus {
-  const told = before.containerStatuses?.find(({ name }) => name === wanted.name);
+function keepEnded(
+  spec: Pod["spec"],
+  before: readonly ContainerStatus[] | undefined,
+  wanted: ContainerStatus,
+): ContainerStatus {
+  const told = before?.find(({ name }) => name === wanted.name);
   const ended = told?.state?.terminated;
   if (told === undefined || !ended || wanted.state?.terminated) return wanted;
   const isLaterInstance = wanted.restartCount > told.restartCount;
-  return isLaterInstance || shouldRestart({ metadata: {}, spec }, ended) ? wanted : told;
+  const container = containerNamed({ spec }, wanted.name) ?? { name: wanted.name };
+  return isLaterInstance || shouldRestart({ metadata: {}, spec }, container, ended) ? wanted : told;
 }
 
 /** Those of others first, as they are; then ours, in our order. */

@@ -20,6 +20,7 @@ const FIELDS = [
   "podIP",
   "qosClass",
   "observedGeneration",
+  "initContainerStatuses",
   "containerStatuses",
 ] as const;
 

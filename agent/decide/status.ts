@@ -1,9 +1,10 @@
-import type { ContainerStatus, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Container, ContainerStatus, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
 import { type DesiredNow, startTimeOf } from "./desired.ts";
 import { generationOf } from "./generation.ts";
+import { isInitialized } from "./initialization.ts";
 import type { PodMemory } from "./memory.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -16,13 +17,12 @@ export function podStatus(scene: StatusScene): {
   const { desired, observed, memory, settings, isFinal } = scene;
   const { pod } = desired;
   const isRejected = memory.outcome?.reason === "PodFeatureUnsupported";
-  const statuses = isRejected
-    ? []
-    : pod.spec.containers
-        .map((container) => containerStatus(scene, container))
-        .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const statusesOf = (containers: readonly Container[] = []) =>
+    isRejected ? [] : containers.map((container) => containerStatus(scene, container));
+  const statuses = statusesOf(pod.spec.containers).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const ofInit = statusesOf(pod.spec.initContainers);
   const phase = podPhase(scene, statuses);
-  const { list, conditions } = podConditions(scene, phase, statuses);
+  const { list, conditions } = podConditions(scene, phase, { init: ofInit, app: statuses });
   const { hostIPs } = settings;
   const podIPs = pod.spec.hostNetwork === true ? hostIPs : (observed.sandboxes[0]?.ips ?? []);
   const [hostIP] = hostIPs;
@@ -37,6 +37,7 @@ export function podStatus(scene: StatusScene): {
     ...(hostIP === undefined ? {} : { hostIP, hostIPs: hostIPs.map((ip) => ({ ip })) }),
     ...(podIP === undefined ? {} : { podIP, podIPs: podIPs.map((ip) => ({ ip })) }),
     startTime: formatTime(startTimeOf(desired)),
+    ...(ofInit.length === 0 ? {} : { initContainerStatuses: ofInit }),
     ...(statuses.length === 0 ? {} : { containerStatuses: statuses }),
     qosClass: qosClassOf(pod),
     ...generationOf(desired),
@@ -63,7 +64,7 @@ export function unseenStatus(desired: DesiredNow, why: string): PodStatus {
 }
 
 /**
- * The phase, from the containers: Pending until each has run once, then Running. Succeeded and Failed are for a pod that has come to
+ * The phase, from the containers: Pending until the pod is initialized and each has run once, then Running. Succeeded and Failed are for a pod that has come to
  * its end by itself, and are said only when nothing of it runs any more. A pod of the API that is deleted has come to its end then,
  * whether all of it succeeded or not; a static pod that is taken away stays what it was.
  */
@@ -72,5 +73,8 @@ function podPhase({ desired, observed, memory, isFinal }: StatusScene, statuses:
   if (isFinal && desired.source.kind === "api")
     return statuses.every(({ state }) => state?.terminated?.exitCode === 0) ? "Succeeded" : "Failed";
   const hasRun = (name: string) => observed.containers.some((each) => each.name === name && each.state !== "created");
-  return desired.pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
+  const { pod } = desired;
+  const [sandbox] = observed.sandboxes;
+  const begins = sandbox?.ready === true && !isInitialized(pod, observed, sandbox.id);
+  return !begins && pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
 }

@@ -1,3 +1,4 @@
+import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 
 /** As far as it matters who asks: the API server's pods need what only a cluster has, and none of it can be had alone. */
@@ -12,7 +13,6 @@ export interface Asking {
  * its liveness probe looks well when it hangs. A row leaves a table when its feature arrives.
  */
 const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
-  ["initContainers", ({ initContainers }) => isAsked(initContainers)],
   ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
   ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
   ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
@@ -35,8 +35,10 @@ const containerFeatures: readonly [feature: string, isAsked: (container: Contain
   ["lifecycle", ({ lifecycle }) => lifecycle !== undefined],
   ["envFrom", ({ envFrom }) => isAsked(envFrom)],
   ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],
-  ["restartPolicy of a container", ({ restartPolicy }) => restartPolicy !== undefined],
-  ["restartPolicyRules", ({ restartPolicyRules }) => isAsked(restartPolicyRules)],
+  [
+    "restartPolicyRules with RestartAllContainers",
+    ({ restartPolicyRules }) => (restartPolicyRules ?? []).some(({ action }) => action === "RestartAllContainers"),
+  ],
   [
     "volumeMounts.subPath",
     ({ volumeMounts }) => (volumeMounts ?? []).some((m) => isAsked(m.subPath) || isAsked(m.subPathExpr)),
@@ -85,7 +87,7 @@ function isSafe(sysctl: string): boolean {
 export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
   return [
     ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)),
-    ...containerFeatures.filter(([, isAskedBy]) => spec.containers.some(isAskedBy)),
+    ...containerFeatures.filter(([, isAskedBy]) => allContainers(spec).some(isAskedBy)),
     ...volumeFeatures.filter(([, isAskedBy]) => (spec.volumes ?? []).some((each) => isAskedBy(each, asking))),
   ].map(([feature]) => feature);
 }

@@ -1,7 +1,8 @@
 import type { SandboxId } from "../../proto/ids.ts";
 import { subjectOf } from "./action.ts";
+import { dueOf } from "./desired.ts";
 import { openSandboxes, type PodMemory } from "./memory.ts";
-import { mayRun, type ObservedPod } from "./observed.ts";
+import { mayRun, type ObservedContainer, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
 
 /** How a pod ends. */
@@ -11,6 +12,8 @@ export interface Ending {
   readonly why: string;
   /** True when nobody wants to see the pod again; false keeps its dead containers for their logs and exit codes. */
   readonly removesAll: boolean;
+  /** The names of its sidecars, in the order of the spec: they outlive the others, and end in the reverse order. */
+  readonly sidecars: readonly string[];
 }
 
 /** `ended` when there is nothing left to do for the ending. */
@@ -19,7 +22,7 @@ export type EndingStage = "terminating" | "ended";
 /**
  * Ends a pod from whatever state it is in, one step after the other:
  *
- *   containers may run ──► stop them, all at once ──► sandboxes ready ──► stop them
+ *   containers may run ──► stop them, all at once, then sidecars one by one ──► sandboxes ready ──► stop them
  *                                                                          │
  *        ended ◄── remove the pod's files ◄── remove sandboxes and what is left ◄┘   (only if removesAll)
  *
@@ -34,8 +37,10 @@ export function planEnding(
 ): EndingStage {
   const { why } = ending;
   const running = observed.containers.filter(mayRun);
-  for (const { name, id } of running)
+  const inTurn = running.filter((container) => isItsTurn(container, running, ending, now));
+  for (const { name, id } of inTurn)
     plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds: graceLeft(ending, now), why });
+  if (inTurn.length < running.length) plan.waitUntil(dueOf(ending));
   if (running.length > 0) return "terminating";
 
   const open = openSandboxes(observed, memory);
@@ -55,6 +60,25 @@ export function planEnding(
 
   if (observed.hasFiles) plan.propose({ kind: "removePodFiles", why });
   return observed.hasFiles ? "terminating" : "ended";
+}
+
+/**
+ * A sidecar is stopped when what it serves has ended: all containers that are none, and the sidecars behind it. When the grace is over
+ * nobody waits for anybody.
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-with-sidecars
+ */
+function isItsTurn(
+  { name }: ObservedContainer,
+  running: readonly ObservedContainer[],
+  { sidecars, ...ending }: Ending,
+  now: number,
+): boolean {
+  const place = sidecars.indexOf(name);
+  if (place < 0 || dueOf(ending) <= now) return true;
+  return running.every((other) => {
+    const placeOfOther = sidecars.indexOf(other.name);
+    return placeOfOther >= 0 && placeOfOther <= place;
+  });
 }
 
 const SHORTEST_GRACE_SECONDS = 2;

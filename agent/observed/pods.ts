@@ -3,6 +3,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Container, PodSandbox } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { imageOf } from "../decide/image.ts";
 import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/observed.ts";
@@ -176,7 +177,9 @@ async function imagesOf(
 ): Promise<ObservedPod["images"]> {
   const live = [...entry.containers.values()].filter(({ state }) => state === "created" || state === "running");
   const names = new Set(live.map(({ name }) => name));
-  const wanted = (desired?.pod.spec.containers ?? []).filter(({ name }) => !names.has(name)).map(imageOf);
+  const wanted = (desired === undefined ? [] : allContainers(desired.pod.spec))
+    .filter(({ name }) => !names.has(name))
+    .map(imageOf);
   const found = [...new Set(wanted)].map(async (image) => [image, await images.presence(image)] as const);
   return new Map<string, ImagePresence>(await Promise.all(found));
 }

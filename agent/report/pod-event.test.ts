@@ -85,6 +85,15 @@ test("an event is about the container that it names, in the pod as the API serve
   });
 });
 
+test("an event of an init container says so", async () => {
+  const { take, about } = createScene(undefined, {
+    ...pod,
+    spec: { containers: [], initContainers: pod.spec.containers },
+  });
+  await take(create(0));
+  expect(about[0]?.fieldPath).toBe("spec.initContainers{a}");
+});
+
 const waiting = (reason: string): PodStatus => ({
   phase: "Pending",
   conditions: [],

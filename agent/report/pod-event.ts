@@ -1,4 +1,5 @@
 import type { PodUid } from "../../proto/ids.ts";
+import { isInitContainer } from "../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { type EventScene, eventsAtBegin, eventsAtEnd, eventsOfStatus, type PodEvent } from "../decide/event.ts";
@@ -42,8 +43,12 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSe
   const sceneOf = (uid: PodUid): EventScene => ({ pod: podOf(uid), pulled: memoryOf(uid).pulled });
 
   function tell({ uid, pod }: Pick<Beginning, "uid" | "pod">, told: readonly PodEvent[], at?: number): void {
-    const version = podOf(uid)?.metadata.resourceVersion;
-    for (const event of told) recorder.record(referenceOf(uid, pod, version, event.container), event, at);
+    const wanted = podOf(uid);
+    const version = wanted?.metadata.resourceVersion;
+    for (const event of told) {
+      const path = event.container === undefined ? undefined : fieldPathOf(wanted, event.container);
+      recorder.record(referenceOf(uid, pod, version, path), event, at);
+    }
   }
 
   return {
@@ -78,7 +83,7 @@ function referenceOf(
   uid: PodUid,
   fullName: string,
   resourceVersion: string | undefined,
-  container: string | undefined,
+  fieldPath: string | undefined,
 ): Event["involvedObject"] {
   const [namespace = "", name = ""] = fullName.split("/");
   return {
@@ -88,6 +93,11 @@ function referenceOf(
     name,
     uid,
     ...(resourceVersion === undefined ? {} : { resourceVersion }),
-    ...(container === undefined ? {} : { fieldPath: `spec.containers{${container}}` }),
+    ...(fieldPath === undefined ? {} : { fieldPath }),
   };
+}
+
+function fieldPathOf(pod: Pod | undefined, container: string): string {
+  const list = pod !== undefined && isInitContainer(pod, container) ? "initContainers" : "containers";
+  return `spec.${list}{${container}}`;
 }

@@ -184,3 +184,45 @@ test("a pod that cannot end says why, and one that lives keeps quiet about what 
     reason: "",
   });
 });
+
+const withInit: Pod = {
+  ...pod,
+  spec: { ...pod.spec, initContainers: [{ name: "first" }, { name: "proxy", restartPolicy: "Always" }] },
+};
+const first = (state: ContainerState, ready = false) => containerOf("first", state, { ready, started: false });
+const proxy = (isUp: boolean) =>
+  containerOf("proxy", isUp ? { running: {} } : { waiting: { reason: "PodInitializing" } }, {
+    ready: isUp,
+    started: isUp,
+  });
+const initRows: readonly [sentence: string, init: readonly ContainerStatus[], reason: string, ready: string][] = [
+  ["which has the turn", [first({ running: {} }), proxy(false)], "Init:0/2", "0/3"],
+  ["that one is done", [first({ terminated: { exitCode: 0 } }, true), proxy(false)], "Init:1/2", "0/3"],
+  [
+    "why one does not get on",
+    [first({ waiting: { reason: "ErrImagePull" } }), proxy(false)],
+    "Init:ErrImagePull",
+    "0/3",
+  ],
+  ["that one has failed", [first({ terminated: { exitCode: 1, reason: "Error" } }), proxy(false)], "Init:Error", "0/3"],
+  [
+    "a sidecar that is ready counts",
+    [first({ terminated: { exitCode: 0 } }, true), proxy(true)],
+    "PodInitializing",
+    "1/3",
+  ],
+];
+for (const [sentence, initContainerStatuses, reason, ready] of initRows)
+  test(`of a pod that initializes: ${sentence}`, () => {
+    const next = containerOf("a", { waiting: { reason: "PodInitializing" } });
+    const status: PodStatus = { phase: "Pending", initContainerStatuses, containerStatuses: [next] };
+    const summary = summarize({
+      pod: withInit,
+      status,
+      stage: "syncing",
+      isTakenAway: false,
+      steps: [],
+      obstacle: undefined,
+    });
+    expect(summary).toMatchObject({ reason, ready });
+  });

@@ -1,3 +1,4 @@
+import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { NodeReport } from "../decide/node-report.ts";
 import type { Obstacle } from "../decide/plan.ts";
@@ -37,7 +38,11 @@ export function summarize(report: {
   readonly obstacle: Obstacle | undefined;
 }): PodSummary {
   const { pod, status, steps } = report;
-  const containers = status.containerStatuses ?? [];
+  const sidecars = sidecarsOf(pod.spec);
+  const ofSidecars = (status.initContainerStatuses ?? []).filter((each) =>
+    sidecars.some(({ name }) => name === each.name),
+  );
+  const containers = [...ofSidecars, ...(status.containerStatuses ?? [])];
   const { reason, message } = whyOf(report);
   return {
     namespace: pod.metadata.namespace ?? "",
@@ -46,7 +51,7 @@ export function summarize(report: {
     phase: status.phase ?? "",
     reason,
     message,
-    ready: `${containers.filter(({ ready }) => ready).length}/${pod.spec.containers.length}`,
+    ready: `${containers.filter(({ ready }) => ready).length}/${pod.spec.containers.length + sidecars.length}`,
     restarts: containers.reduce((sum, { restartCount }) => sum + restartCount, 0),
     ip: status.podIP ?? "",
     startTime: status.startTime ?? "",
@@ -55,18 +60,36 @@ export function summarize(report: {
   };
 }
 
-function whyOf({ status, stage, isTakenAway, obstacle }: Parameters<typeof summarize>[0]): Obstacle {
+function whyOf({ pod, status, stage, isTakenAway, obstacle }: Parameters<typeof summarize>[0]): Obstacle {
   if (stage === "terminating" && obstacle !== undefined) return obstacle;
   const isEnding = stage === "terminating" || stage === "finished";
   if (isEnding && isTakenAway && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)
     return { reason: status.reason ?? "", message: status.message ?? "" };
+  const init = status.phase === "Pending" ? whyItInitializes(pod, status) : undefined;
+  if (init !== undefined) return init;
   const containers = status.containerStatuses ?? [];
   const waiting = containers.find(({ state }) => state?.waiting !== undefined);
   if (waiting !== undefined) return whyItWaits(waiting);
   const ended = containers.find(({ state }) => state?.terminated !== undefined)?.state?.terminated;
   const { reason = "", message = "" } = ended ?? {};
   return { reason, message };
+}
+
+/** As `kubectl get pods` words it: which init container has the turn, or why that one does not get on. */
+function whyItInitializes({ spec }: Pod, { initContainerStatuses = [] }: PodStatus): Obstacle | undefined {
+  const sidecars = sidecarsOf(spec);
+  const isDone = ({ name, ready, started }: ContainerStatus) =>
+    sidecars.some((sidecar) => sidecar.name === name) ? started === true : ready;
+  const turn = initContainerStatuses.findIndex((status) => !isDone(status));
+  const current = initContainerStatuses[turn];
+  if (current === undefined) return undefined;
+  const { reason, message } = current.state?.waiting
+    ? whyItWaits(current)
+    : { reason: current.state?.terminated?.reason ?? "", message: current.state?.terminated?.message ?? "" };
+  if (reason === "" || reason === "PodInitializing")
+    return { reason: `Init:${turn}/${initContainerStatuses.length}`, message };
+  return { reason: `Init:${reason}`, message };
 }
 
 /** Kubernetes says of a crash loop only how long it waits; what happened last is what one wants to know. */

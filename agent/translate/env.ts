@@ -1,3 +1,4 @@
+import { containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, EnvVar, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, toScaled } from "../../proto/kubernetes/quantity.ts";
 import type { NodeFacts } from "./node-facts.ts";
@@ -79,7 +80,7 @@ function resourceValue(
   { containerName, resource, divisor = "1" }: NonNullable<NonNullable<EnvVar["valueFrom"]>["resourceFieldRef"]>,
 ): string {
   const [kind = "", name = ""] = resource.split(/\.(.*)/s);
-  const { resources } = pod.spec.containers.find((each) => each.name === (containerName ?? container.name)) ?? {};
+  const { resources } = containerNamed(pod, containerName ?? container.name) ?? {};
   const all: Readonly<Record<string, string>> = {
     cpu: String(facts.cpuCount),
     memory: String(facts.memoryCapacityBytes),

@@ -104,3 +104,23 @@ for (const [sentence, qosClass, memory, spec, score] of scores)
 function podOf(...all: readonly ResourceRequirements[]): Pod {
   return { metadata: {}, spec: { containers: all.map((resources, index) => ({ name: `c${index}`, resources })) } };
 }
+
+test("a pod asks for what its worst moment needs: all containers, or an init container beside the sidecars before it", () => {
+  const cpu = (name: string, amount: string, more: Partial<Container> = {}): Container => ({
+    name,
+    resources: { requests: { cpu: amount }, limits: { memory: amount } },
+    ...more,
+  });
+  const sidecar = cpu("proxy", "2", { restartPolicy: "Always" });
+  const amounts = (initContainers: readonly Container[]) => {
+    const { cpuRequest, memoryLimit } = podAmounts({
+      metadata: {},
+      spec: { initContainers, containers: [cpu("app", "3")] },
+    });
+    return [cpuRequest, memoryLimit];
+  };
+  expect(amounts([cpu("first", "4")])).toEqual([4000, 4]);
+  expect(amounts([sidecar, cpu("first", "4")])).toEqual([6000, 6]);
+  expect(amounts([cpu("first", "4"), sidecar])).toEqual([5000, 5]);
+  expect(amounts([cpu("first", "1")])).toEqual([3000, 3]);
+});

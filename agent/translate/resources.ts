@@ -1,4 +1,5 @@
 import { LinuxContainerResources } from "../../proto/cri/gen/api.ts";
+import { isSidecar, sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../proto/kubernetes/gen/types.ts";
 import { isNodeCritical } from "../../proto/kubernetes/priority.ts";
 import { parseQuantity, toMilli, toNumber } from "../../proto/kubernetes/quantity.ts";
@@ -32,9 +33,32 @@ export function amountsOf(resources: ResourceRequirements | undefined): Amounts 
   };
 }
 
-/** The sum of all containers; a limit counts only when every container has one. */
+/**
+ * What the pod needs at its worst moment: all containers at once, or one of its init containers beside the sidecars before it. A limit
+ * counts only when every container has one.
+ * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+ */
 export function podAmounts({ spec }: Pod): Amounts {
-  const all = spec.containers.map(({ resources }) => amountsOf(resources));
+  const { initContainers = [], containers } = spec;
+  const moments = initContainers.map((container, index) => [
+    ...initContainers.slice(0, index).filter(isSidecar),
+    container,
+  ]);
+  const sums = [...moments, [...sidecarsOf(spec), ...containers]].map(sumOf);
+  const most = (read: (sum: Amounts) => number | undefined) => {
+    const values = sums.map(read);
+    return values.includes(undefined) ? undefined : Math.max(...values.map((value) => value ?? 0));
+  };
+  return {
+    cpuRequest: most(({ cpuRequest }) => cpuRequest),
+    cpuLimit: most(({ cpuLimit }) => cpuLimit),
+    memoryRequest: most(({ memoryRequest }) => memoryRequest),
+    memoryLimit: most(({ memoryLimit }) => memoryLimit),
+  };
+}
+
+function sumOf(containers: readonly Container[]): Amounts {
+  const all = containers.map(({ resources }) => amountsOf(resources));
   const sum = (values: readonly (number | undefined)[]) =>
     values.reduce<number>((total, value) => total + (value ?? 0), 0);
   const whole = (values: readonly (number | undefined)[]) => (values.includes(undefined) ? undefined : sum(values));

@@ -1,5 +1,6 @@
 import { type LinuxContainerResources, PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
 import { crashesAnnotation, podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
+import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { dnsOf } from "./dns.ts";
 import { podLogFolder } from "./log-path.ts";
@@ -56,7 +57,7 @@ function hostnameOf({ metadata, spec }: Pod): string {
 
 function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {
   const protocols = { TCP: Protocol.TCP, UDP: Protocol.UDP, SCTP: Protocol.SCTP } as const;
-  return spec.containers
+  return [...sidecarsOf(spec), ...spec.containers]
     .flatMap(({ ports = [] }) => ports)
     .map(({ containerPort, hostPort = 0, hostIP = "", protocol = "TCP" }) => ({
       protocol: protocols[protocol as keyof typeof protocols],

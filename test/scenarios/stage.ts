@@ -10,7 +10,7 @@ import type { Kube } from "../../kube/client.ts";
 import { events, pods } from "../../kube/resource.ts";
 import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
-import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 // The agent loads it with the first record, which takes real time: no play has any.
 import "../../proto/kubernetes/pod-shape.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
@@ -297,13 +297,15 @@ const stateWords: Readonly<Record<ContainerState, string>> = { 0: "created", 1: 
 
 /** `web Running, ready: a running, b waiting CrashLoopBackOff (3 restarts)` */
 function summarizeReport({ pod, status, stage }: Pick<PodReport, "pod" | "status" | "stage">): string {
-  const containers = (status.containerStatuses ?? []).map(({ name, state, restartCount }) => {
+  const words = ({ name, state, restartCount }: ContainerStatus) => {
     const detail =
       state?.waiting?.reason ?? (state?.terminated && `${state.terminated.reason} ${state.terminated.exitCode}`);
     const word = state?.running ? "running" : state?.waiting ? "waiting" : "terminated";
     const restarts = restartCount === 0 ? "" : ` (restarts: ${restartCount})`;
     return `${name} ${word}${detail === undefined ? "" : ` ${detail}`}${restarts}`;
-  });
+  };
+  const ofInit = (status.initContainerStatuses ?? []).map((each) => `init ${words(each)}`);
+  const containers = [...ofInit, ...(status.containerStatuses ?? []).map(words)];
   const reason = status.reason === undefined ? "" : ` (${status.reason})`;
   const isReady = status.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True");
   const name = (pod.metadata.name ?? "").replace(/-node$/, "");

@@ -14,7 +14,7 @@ type Configured = Pick<Config, Extract<keyof NodeFacts, keyof Config> | "resolvC
 
 /** What does not change while the agent runs, or is said as it was at the start. Throws `StartError`. */
 export async function readFigures(proc: Proc, root: Files): Promise<Figures> {
-  const { totalBytes } = await root.freeBytes(".").catch(failStart("the root directory's size is not known", inOrder));
+  const { totalBytes } = await root.space(".").catch(failStart("the root directory's size is not known", inOrder));
   return {
     memoryCapacityBytes: proc.memoryTotalBytes(),
     storageCapacityBytes: totalBytes,

@@ -4,6 +4,7 @@ import { createExec } from "../host/exec.ts";
 import type { Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
 import { readMachine } from "../host/machine.ts";
+import type { Proc } from "../host/proc.ts";
 import { createKube } from "../kube/client.ts";
 import { createConnection } from "../kube/connection.ts";
 import { KubeError } from "../kube/error.ts";
@@ -23,6 +24,7 @@ export interface JoinParts {
   /** Of the cluster's kubeconfig; absolute. */
   readonly kubeconfig: string;
   readonly machine: Files;
+  readonly proc: Proc;
   readonly storageBytes: number;
   readonly runtime: CriRuntime;
   readonly addresses: () => readonly string[];
@@ -62,6 +64,9 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
   const room = createOwnNodeRoom({
     kube,
     runtime,
+    proc: parts.proc,
+    files: machine,
+    rootDir: config.rootDir,
     clock,
     log,
     random,

@@ -74,7 +74,7 @@ async function runOn(
     },
     signal,
   );
-  membership = await memberOf(config, { machine, figures, runtime, addresses: hostIPs, clock, log });
+  membership = await memberOf(config, { machine, proc, figures, runtime, addresses: hostIPs, clock, log });
   agent = createAgent({
     runtime,
     clock,
@@ -105,7 +105,7 @@ async function runOn(
   log.info({}, "berth has stopped; its pods go on");
 }
 
-type Belongings = Pick<JoinParts, "machine" | "runtime" | "addresses" | "clock" | "log"> & {
+type Belongings = Pick<JoinParts, "machine" | "proc" | "runtime" | "addresses" | "clock" | "log"> & {
   readonly figures: Pick<NodeFacts, "storageCapacityBytes">;
 };
 

@@ -6,7 +6,7 @@ import { FakeClock, rest } from "../test/fakes/clock.ts";
 import { FakeKube } from "../test/fakes/kube.ts";
 import { kubeError, requestsOf } from "../test/fakes/kube-journal.ts";
 import { FakeLog } from "../test/fakes/log.ts";
-import { nodeSettings, observedMachine } from "../test/fakes/observed-node.ts";
+import { createSupplies, nodeSettings, observedMachine } from "../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../test/fakes/runtime.ts";
 import type { NodeEvent } from "./decide/node.ts";
 import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
@@ -19,6 +19,7 @@ interface Given {
   readonly runtime?: FakeRuntime;
   readonly mayRegister?: boolean;
   readonly bootID?: string;
+  readonly memoryLeft?: number;
 }
 
 /** An agent's node on fakes; it runs from the start. */
@@ -31,9 +32,12 @@ function createScene(given: Given = {}) {
   const events: NodeEvent[] = [];
   const stop = new AbortController();
   const addresses = { all: ["192.0.2.1"] };
+  const { left, ...supplies } = createSupplies();
+  if (given.memoryLeft !== undefined) left.memory = { ...left.memory, available: given.memoryLeft };
   const room = createOwnNodeRoom({
     kube,
     runtime,
+    ...supplies,
     clock,
     log,
     random: () => 0.5,
@@ -52,6 +56,7 @@ function createScene(given: Given = {}) {
     log,
     room,
     addresses,
+    left,
     /** The requests since the last time; those of the lease apart, or alone. */
     told: () => requests.told().filter((line) => !line.includes(LEASE)),
     leased: () => requests.told().filter((line) => line.includes(LEASE)),
@@ -160,6 +165,49 @@ test("the network's end is noticed within ten seconds, and its beginning within 
   await clock.advance(5_000);
   expect(await ready()).toStartWith("True since 01:1");
   expect(told().length).toBe(2);
+});
+
+test("a node that runs short says so within ten seconds, and that it is over when it has not for five minutes", async () => {
+  const { clock, left, told, node, reasons, log } = createScene();
+  const pressures = async () =>
+    (await node()).status?.conditions
+      ?.filter(({ status, type }) => status === "True" && type !== "Ready")
+      .map(({ type, reason, lastTransitionTime }) => `${type} ${reason} since ${lastTransitionTime?.slice(14, 19)}`);
+  await clock.advance(25_000);
+  expect([told().length, await pressures(), reasons().length]).toEqual([1, [], 5]);
+  left.memory = { ...left.memory, available: 99 * 2 ** 20 };
+  left.spaces.set("/var/lib/fake/images", { totalBytes: 100e9, freeBytes: 14e9, totalInodes: 0, freeInodes: 0 });
+  await clock.advance(10_000);
+  expect(told()).toEqual(["30000 ms patch nodes/node-a/status"]);
+  expect(await pressures()).toEqual([
+    "MemoryPressure KubeletHasInsufficientMemory since 00:30",
+    "DiskPressure KubeletHasDiskPressure since 00:30",
+  ]);
+  expect(reasons()).toEqual(["NodeHasInsufficientMemory", "NodeHasDiskPressure"]);
+  expect(log.told().at(-1)).toBe(
+    "warn: the node runs short: memory.available is 103809024 of 8589934592, its hard threshold 100Mi; imagefs.available is 14000000000 of 100000000000, its hard threshold 15%",
+  );
+  left.memory = { ...left.memory, available: 2 ** 30 };
+  await clock.advance(285_000);
+  expect((await pressures())?.length).toBe(2);
+  await clock.advance(10_000);
+  expect(await pressures()).toEqual(["DiskPressure KubeletHasDiskPressure since 00:30"]);
+  expect(reasons()).toEqual(["NodeHasSufficientMemory"]);
+});
+
+test("a node that runs short when its agent starts is never told to have enough", async () => {
+  const clock = new FakeClock();
+  const kube = new FakeKube({ clock });
+  const { told, reasons } = createScene({ clock, kube, memoryLeft: 0 });
+  await rest();
+  expect(told()).toEqual(["0 ms create nodes"]);
+  expect(reasons()).toEqual([
+    "Starting",
+    "NodeHasInsufficientMemory",
+    "NodeHasNoDiskPressure",
+    "NodeHasSufficientPID",
+    "NodeReady",
+  ]);
 });
 
 test("another address is reported at once, a new image soon", async () => {

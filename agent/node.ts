@@ -1,4 +1,3 @@
-import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
@@ -6,23 +5,22 @@ import type { Node } from "../proto/kubernetes/gen/types.ts";
 import type { Config } from "./config/config.ts";
 import { type NodeEvent, nodeReference } from "./decide/node.ts";
 import type { NodeSettings } from "./decide/node-settings.ts";
-import type { ObservedMachine } from "./decide/observed-node.ts";
+import { noPressure, type Pressure, type Supplies } from "./decide/observed-node.ts";
+import { decidePressure, emptyPressureMemory, type PressureSettings, signalsOf } from "./decide/pressure.ts";
 import { createOwnNode } from "./desired/own-node.ts";
-import { createNodeObserver } from "./observed/node.ts";
+import { createNodeObserver, type NodeSources } from "./observed/node.ts";
 import { createNodeLease, type LeaseState } from "./report/lease.ts";
 import { createNodeReport, type NodeReportState } from "./report/node-status.ts";
 
-export interface NodeParts {
+export interface NodeParts
+  extends Pick<NodeSources, "runtime" | "proc" | "files" | "rootDir" | "machine" | "addresses"> {
   readonly kube: Pick<Kube, "get" | "create" | "replace" | "patch" | "follow">;
-  readonly runtime: Pick<Runtime, "version" | "status" | "listImages">;
   readonly clock: Clock;
   readonly log: Log;
   /** From 0 up to 1. */
   readonly random: () => number;
   readonly settings: NodeSettings;
   readonly mayRegister: boolean;
-  readonly machine: ObservedMachine;
-  readonly addresses: () => readonly string[];
   readonly record: (event: NodeEvent) => void;
   /** The Node object came, went or is another: who waits for its labels may go on. */
   readonly changed: () => void;
@@ -62,15 +60,22 @@ const FIRST_ANSWER_WITHIN_MS = 1_000;
 
 /** Joins what is seen of the node, what the API server has of it, and what is reported. */
 export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
-  const { log, settings, record } = parts;
+  const { clock, log, settings, record } = parts;
   const deadlineMs = Math.min(settings.nodeStatusUpdateFrequencyMs, settings.nodeLeaseDurationSeconds * 1000);
 
-  const observer = createNodeObserver({ ...parts, askEveryMs: settings.nodeStatusUpdateFrequencyMs, changed: wake });
+  const pressure = createPressure(log, settings, clock, wake);
+  const observer = createNodeObserver({
+    ...parts,
+    signals: signalsOf(settings),
+    askEveryMs: settings.nodeStatusUpdateFrequencyMs,
+    changed: wake,
+    measured: pressure.measured,
+  });
   const own = createOwnNode({ ...parts, nodeName: settings.nodeName, changed, back: hurry });
   const lease = createNodeLease({ ...parts, nodeUid, deadlineMs });
   const report = createNodeReport({
     ...parts,
-    observed: observer.now,
+    observed: () => ({ ...observer.now(), pressure: pressure.now() }),
     known: own,
     // Images may also come and go without us: a report is the time to look.
     reported: observer.doubtImages,
@@ -108,7 +113,7 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
         message: "Starting kubelet.",
       });
       // A node whose runtime is there is ready from the first word on.
-      await observer.askRuntime(FIRST_ANSWER_WITHIN_MS);
+      await observer.look(FIRST_ANSWER_WITHIN_MS);
       await Promise.all([observer.follow(signal), own.follow(signal), report.run(signal), lease.run(signal)]);
       log.debug({}, "the node is reported no more");
     },
@@ -117,5 +122,29 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
     doubtRuntime: observer.doubtRuntime,
     doubtImages: observer.doubtImages,
     doubtAddresses: wake,
+  };
+}
+
+/** Of what the node has too little, as of the last measurement. */
+function createPressure(log: Log, settings: PressureSettings, clock: Clock, changed: () => void) {
+  let [pressure, memory] = [noPressure, emptyPressureMemory];
+  const namesOf = (felt: Pressure) =>
+    Object.entries(felt)
+      .filter(([, isFelt]) => isFelt)
+      .map(([name]) => name);
+  return {
+    now: () => pressure,
+    measured(supplies: Supplies) {
+      const before = namesOf(pressure);
+      const decided = decidePressure(supplies, memory, settings, clock.now());
+      [pressure, memory] = [decided.pressure, decided.memory];
+      const felt = namesOf(pressure);
+      if (felt.join() === before.join()) return;
+      // Which of the thresholds it is no condition says.
+      if (felt.length > before.length)
+        log.warn({ pressure: felt }, `the node runs short: ${decided.shortages.join("; ")}`);
+      else log.info({ pressure: felt }, "the node runs short of less than it did");
+      changed();
+    },
   };
 }

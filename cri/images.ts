@@ -14,7 +14,7 @@ import {
 import type { ImageRef } from "../proto/ids.ts";
 import type { Connection } from "./connection.ts";
 import { absentIsFine } from "./error.ts";
-import type { CallOptions, Runtime } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
 import { imageVerb } from "./verb.ts";
 
 const verbs = {
@@ -25,10 +25,7 @@ const verbs = {
   fsInfo: imageVerb("ImageFsInfo", ImageFsInfoRequest, ImageFsInfoResponse),
 };
 
-export interface Images extends Pick<Runtime, "imageStatus" | "pullImage" | "listImages" | "removeImage"> {
-  /** Where images and writable layers live, and how much they use. */
-  imageFsInfo(options?: CallOptions): Promise<ImageFsInfoResponse>;
-}
+export type Images = Pick<Runtime, "imageStatus" | "pullImage" | "listImages" | "removeImage" | "imageFsInfo">;
 
 const specOf = (image: string): ImageSpec => ({
   image,

@@ -4,6 +4,7 @@ import type {
   ContainerConfig,
   ContainerStatus,
   Image,
+  ImageFsInfoResponse,
   PodSandbox,
   PodSandboxConfig,
   PodSandboxStatus,
@@ -102,6 +103,8 @@ export interface Runtime {
   ): Promise<ImageRef>;
   listImages(options?: CallOptions): Promise<readonly Image[]>;
   removeImage(image: string, options?: CallOptions): Promise<void>;
+  /** Where images and writable layers live, and how much they use. */
+  imageFsInfo(options?: CallOptions): Promise<ImageFsInfoResponse>;
 
   /**
    * Tells what changes, reconnecting by itself, until the signal aborts; then it resolves.

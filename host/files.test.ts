@@ -150,9 +150,10 @@ test("removal takes a link and leaves what it leads to", async () => {
 });
 
 test("the disk's size and what is free of it are bytes", async () => {
-  const { totalBytes, freeBytes } = await files.freeBytes(".");
+  const { totalBytes, freeBytes, totalInodes, freeInodes } = await files.space(".");
   expect(totalBytes).toBeGreaterThan(2 ** 20);
   expect(freeBytes).toBeWithin(0, totalBytes + 1);
+  expect(freeInodes).toBeWithin(0, totalInodes + 1);
 });
 
 test("a watch tells a file that is written to from one that comes whole", async () => {

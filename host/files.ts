@@ -44,6 +44,14 @@ export interface FileStat {
   readonly mode: number;
 }
 
+/** The room that a file system has, and what is left of it. */
+export interface Space {
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+  readonly totalInodes: number;
+  readonly freeInodes: number;
+}
+
 /** The name of what changed, or undefined if unknown. `isInPlace`: it was written to; else it came, went or was replaced. */
 export type FileChanged = (name: string | undefined, isInPlace: boolean) => void;
 
@@ -76,7 +84,8 @@ export interface Files {
   readLink(path: string): Promise<string | undefined>;
   /** With all below it, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
   remove(path: string): Promise<void>;
-  freeBytes(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
+  /** Of the file system that the path is on; `freeBytes` is what others than root may have. One without inodes has 0 of them. */
+  space(path: string): Promise<Space>;
   /** Calls back for each change in a folder, and once if the folder is gone. The signal ends it. */
   watch(path: string, changed: FileChanged, gone: () => void, signal: AbortSignal): void;
 }
@@ -98,10 +107,10 @@ export function createFiles(root: string): Files {
     link: (path, target) => converted(inside(path), () => linkTo(inside(path), target)),
     readLink: (path) => orUndefined(inside(path), () => readlink(inside(path)), "EINVAL"),
     remove: (path) => converted(inside(path), () => removeTree(inside(path))),
-    freeBytes: (path) =>
+    space: (path) =>
       converted(inside(path), async () => {
-        const { blocks, bavail, bsize } = await statfs(inside(path));
-        return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
+        const { blocks, bavail, bsize, files, ffree } = await statfs(inside(path));
+        return { totalBytes: blocks * bsize, freeBytes: bavail * bsize, totalInodes: files, freeInodes: ffree };
       }),
     watch: (path, changed, gone, signal) => watchFolder(inside(path), changed, gone, signal),
   };

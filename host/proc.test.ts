@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createProc, kibibytesOf, thermalThrottlePathsIn } from "./proc.ts";
+import { createProc, kibibytesOf, memorySupplyOf, taskSupplyOf, thermalThrottlePathsIn } from "./proc.ts";
 
 const meminfo = "MemTotal:       24617532 kB\nMemFree:         1024 kB\nHugePages_Total:       3\nMemTotalX:  1 kB\n";
 const rows: readonly [key: string, bytes: number][] = [
@@ -23,6 +23,8 @@ test("this machine and this process have plausible figures", () => {
   expect(proc.ownMemoryBytes()).toBeWithin(2 ** 20, proc.memoryTotalBytes());
   expect(proc.cpuCount()).toBeGreaterThanOrEqual(1);
   expect(proc.hostname()).not.toBe("");
+  expect(proc.memorySupply()?.available).toBeWithin(2 ** 20, proc.memoryTotalBytes());
+  expect(proc.taskSupply()?.available).toBeWithin(1, (proc.taskSupply()?.capacity ?? 0) + 1);
 });
 
 test("CPU time is counted in milliseconds, and grows with work", () => {
@@ -45,4 +47,36 @@ test("of the CPUs those are named that tell of their heat, in their order", asyn
   );
   await rm(cpus, { recursive: true });
   expect(thermalThrottlePathsIn(cpus)).toEqual([]);
+});
+
+test("memory is left but what processes have, and what of the cache was used of late", () => {
+  const lines = (figures: Readonly<Record<string, number>>) =>
+    Object.entries(figures)
+      .map(([key, kibibytes]) => `${key}:   ${kibibytes} kB\n`)
+      .join("");
+  const figures = {
+    MemTotal: 1000,
+    MemFree: 300,
+    MemAvailable: 1,
+    AnonPages: 200,
+    Buffers: 10,
+    Cached: 380,
+    SwapCached: 5,
+  };
+  const supply = (more: Readonly<Record<string, number>>) => memorySupplyOf(lines({ ...figures, ...more }));
+  expect(supply({ "Active(file)": 100, "Inactive(file)": 250 })).toEqual({
+    capacity: 1_024_000,
+    available: 655 * 1024,
+  });
+  expect(supply({ "Inactive(file)": 5000 })).toEqual({ capacity: 1_024_000, available: 1_024_000 });
+  expect(supply({ AnonPages: 5000 })).toEqual({ capacity: 1_024_000, available: 0 });
+  expect(memorySupplyOf("")).toBeUndefined();
+});
+
+test("tasks are left up to the lesser of the kernel's two limits", () => {
+  const loadavg = "1.36 3.49 4.53 2/3518 3715089\n";
+  expect(taskSupplyOf(loadavg, ["4194304\n", "191000\n"])).toEqual({ capacity: 191_000, available: 187_482 });
+  expect(taskSupplyOf(loadavg, ["", "100\n"])).toEqual({ capacity: 100, available: 0 });
+  expect(taskSupplyOf(loadavg, ["", "max\n"])).toBeUndefined();
+  expect(taskSupplyOf("", ["4194304\n"])).toBeUndefined();
 });

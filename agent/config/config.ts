@@ -76,6 +76,10 @@ export interface NodeConfig {
   readonly reservedSystemCPUs: string;
   /** By signal: an amount or a percentage. */
   readonly evictionHard: Readonly<Record<string, string>>;
+  readonly evictionSoft: Readonly<Record<string, string>>;
+  readonly evictionSoftGracePeriodMs: Readonly<Record<string, number>>;
+  readonly evictionMinimumReclaim: Readonly<Record<string, string>>;
+  readonly evictionPressureTransitionPeriodMs: number;
   /** -1: no limit. */
   readonly nodeStatusMaxImages: number;
   readonly nodeStatusUpdateFrequencyMs: number;

@@ -306,6 +306,10 @@ describe("the node", () => {
           "nodefs.available": "10%",
           "nodefs.inodesFree": "5%",
         },
+        "evictionMinimumReclaim": {},
+        "evictionPressureTransitionPeriodMs": 300000,
+        "evictionSoft": {},
+        "evictionSoftGracePeriodMs": {},
         "isCloudExternal": true,
         "kubeReserved": {},
         "labels": {

@@ -83,6 +83,12 @@ function resolveNode(kubelet: KubeletConfiguration, { nodeLabels, cloudProvider 
     kubeReserved: kubelet.kubeReserved,
     reservedSystemCPUs: kubelet.reservedSystemCPUs,
     evictionHard: kubelet.evictionHard,
+    evictionSoft: kubelet.evictionSoft,
+    evictionSoftGracePeriodMs: Object.fromEntries(
+      Object.entries(kubelet.evictionSoftGracePeriod).map(([signal, period]) => [signal, msOf(period)]),
+    ),
+    evictionMinimumReclaim: kubelet.evictionMinimumReclaim,
+    evictionPressureTransitionPeriodMs: msOf(kubelet.evictionPressureTransitionPeriod),
     nodeStatusMaxImages: kubelet.nodeStatusMaxImages,
     nodeStatusUpdateFrequencyMs: msOf(kubelet.nodeStatusUpdateFrequency),
     nodeStatusReportFrequencyMs: msOf(kubelet.nodeStatusReportFrequency),

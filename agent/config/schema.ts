@@ -21,7 +21,7 @@ const noTracing = "no traces are sent";
 const noApiServer = "there is no connection to an API server yet";
 const noNodeCgroups = "pods and the node get no cgroups of their own yet";
 const noReservations = "nothing is reserved yet, pods may use the whole node";
-const noEviction = "nothing is evicted yet";
+const noEviction = "the node tells of pressure, and nothing is evicted yet";
 const noImageGc = "images are never removed yet";
 const noLogRotation = "container logs are not rotated yet";
 const noCpuManager = "containers share all CPUs";
@@ -257,13 +257,13 @@ export const schema = {
     keys: signals,
     must: "a duration, not negative, such as 1m30s",
   }),
-  evictionPressureTransitionPeriod: later("Duration", noEviction, { default: "5m" }),
+  evictionPressureTransitionPeriod: done("Duration", { default: "5m" }),
   evictionMaxPodGracePeriod: later("int32", noEviction),
   evictionMinimumReclaim: later("map[string]string", noEviction, {
     keys: signals,
     must: "a quantity, not negative, such as 100Mi, or a percentage above 0%",
   }),
-  mergeDefaultEvictionSettings: later("*bool", noEviction, { default: false }),
+  mergeDefaultEvictionSettings: done("*bool", { default: false }),
   podsPerCore: later("int32", "the number of pods is not limited yet", natural),
   enableControllerAttachDetach: later("*bool", "no volumes are attached yet", { default: true }),
   protectKernelDefaults: later("bool", "the kernel's settings are left as they are"),
@@ -309,7 +309,7 @@ export const schema = {
     default: "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
   }),
   providerID: done("string"),
-  kernelMemcgNotification: later("bool", noEviction),
+  kernelMemcgNotification: later("bool", "memory is measured every nodeStatusUpdateFrequency"),
 
   logging: group,
   "logging.format": done("string", { default: "text", allowed: ["text", "json"] }),

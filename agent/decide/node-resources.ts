@@ -5,10 +5,9 @@ import {
   formatQuantity,
   parseQuantity,
   type Quantity,
-  QuantityError,
   subtractQuantities,
-  toNumber,
 } from "../../proto/kubernetes/quantity.ts";
+import { readQuantity, thresholdAmount } from "./eviction-threshold.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { ObservedMachine } from "./observed-node.ts";
 
@@ -57,7 +56,7 @@ export function allocatableOf(capacity: ResourceList, settings: ResourceSettings
     }),
   );
   const huge = Object.keys(capacity).filter(isHugePages);
-  const memory = huge.reduce((rest, name) => remainder(rest, read(capacity[name])), left["memory"] ?? "0");
+  const memory = huge.reduce((rest, name) => remainder(rest, readQuantity(capacity[name])), left["memory"] ?? "0");
   return left["memory"] === undefined ? left : { ...left, memory };
 }
 
@@ -81,23 +80,14 @@ function reservations(capacity: ResourceList, settings: ResourceSettings): Reado
   };
   return Object.fromEntries(
     ["cpu", "memory", "ephemeral-storage"].map((name) => {
-      const parts = [read(system[name]), read(kube[name]), threshold(eviction[name], read(capacity[name]))];
+      const parts = [
+        readQuantity(system[name]),
+        readQuantity(kube[name]),
+        thresholdAmount(eviction[name], readQuantity(capacity[name])),
+      ];
       return [name, parts.reduce(addQuantities, zero)];
     }),
   );
-}
-
-/**
- * A threshold as an amount: `100Mi`, or so many percent of the capacity, with the kubelet's own rounding: its percentages are floats
- * of 32 bits. 0% and 100% are no thresholds.
- */
-function threshold(text: string | undefined, capacity: Quantity): Quantity {
-  if (text === undefined || text === "0%" || text === "100%") return zero;
-  if (!text.endsWith("%")) return read(text);
-  const percent = Number(text.replace(/%+$/, ""));
-  if (!(percent >= 0 && percent <= 100)) return zero;
-  const share = Math.fround(Math.fround(percent) / 100);
-  return { ...parseQuantity(Math.trunc(toNumber(capacity) * share)), format: "BinarySI" };
 }
 
 /** How many CPUs a list such as `0-3,8` names. */
@@ -111,19 +101,8 @@ function cpuListSize(list: string): number {
   return cpus.size;
 }
 
-/** What cannot be read was checked before, or comes from another program: it counts as nothing, and never stops the node's report. */
-function read(text: QuantityText | undefined): Quantity {
-  if (text === undefined) return zero;
-  try {
-    return parseQuantity(text);
-  } catch (error) {
-    if (error instanceof QuantityError) return zero;
-    throw error;
-  }
-}
-
 function remainder(text: QuantityText, taken: Quantity): QuantityText {
-  const left = subtractQuantities(read(text), taken);
+  const left = subtractQuantities(readQuantity(text), taken);
   return compareQuantities(left, zero) < 0 ? "0" : formatQuantity(left);
 }
 

@@ -24,6 +24,11 @@ export interface NodeSettings {
   readonly reservedSystemCPUs: string;
   /** `100Mi` or `10%`, by signal. */
   readonly evictionHard: Readonly<Record<string, string>>;
+  readonly evictionSoft: Readonly<Record<string, string>>;
+  readonly evictionSoftGracePeriodMs: Readonly<Record<string, number>>;
+  readonly evictionMinimumReclaim: Readonly<Record<string, string>>;
+  /** How long a pressure is told after it was last felt. */
+  readonly evictionPressureTransitionPeriodMs: number;
 
   /** -1: no limit. */
   readonly nodeStatusMaxImages: number;

@@ -61,6 +61,15 @@ export interface NodeImage {
   readonly sizeBytes: number;
 }
 
+/** How much there is of something, and how much of that is left. */
+export interface Supply {
+  readonly capacity: number;
+  readonly available: number;
+}
+
+/** By the signals of thresholds (`memory.available`), those that could be measured. */
+export type Supplies = Readonly<Record<string, Supply | undefined>>;
+
 /** Of which resource the node has too little. */
 export interface Pressure {
   readonly memory: boolean;

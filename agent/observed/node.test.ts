@@ -2,8 +2,9 @@ import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { observedMachine } from "../../test/fakes/observed-node.ts";
+import { createSupplies, observedMachine } from "../../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";
+import type { Supplies } from "../decide/observed-node.ts";
 import { createNodeObserver } from "./node.ts";
 
 function createScene() {
@@ -11,13 +12,18 @@ function createScene() {
   const runtime = new FakeRuntime({ clock });
   const stop = new AbortController();
   const told: string[] = [];
+  const measured: Supplies[] = [];
+  const { left, ...supplies } = createSupplies();
   const observer = createNodeObserver({
     runtime,
+    ...supplies,
+    signals: new Set(["memory.available", "nodefs.available", "imagefs.inodesFree"]),
     machine: observedMachine,
     addresses: () => ["192.0.2.1"],
     clock,
     log: new FakeLog(),
     askEveryMs: 10_000,
+    measured: (found) => void measured.push(found),
     changed() {
       const { runtime: seen, images } = observer.now();
       const conditions = seen.conditions?.filter(({ status }) => status).map(({ type }) => type) ?? ["unknown"];
@@ -34,7 +40,7 @@ function createScene() {
     );
   };
   const silent = () => new CriError("UNAVAILABLE", "status", "the runtime is down");
-  return { clock, runtime, stop, told, observer, asked, silent };
+  return { clock, runtime, stop, told, measured, left, observer, asked, silent };
 }
 
 test("a runtime that is well is asked every ten seconds, and nothing is told when it says the same", async () => {
@@ -43,7 +49,7 @@ test("a runtime that is well is asked every ten seconds, and nothing is told whe
   const ended = observer.follow(stop.signal);
   await clock.advance(65_000);
   expect(told).toEqual(["0 ms not ready: unknown; images a:1", "0 ms ready: RuntimeReady,NetworkReady; images a:1"]);
-  expect(asked()).toEqual({ status: 7, version: 1, listImages: 1 });
+  expect(asked()).toEqual({ status: 7, version: 1, listImages: 1, imageFsInfo: 1 });
   expect(observer.now().runtime).toMatchObject({ name: "fake", version: "1.0.0", readyAt: FakeClock.start + 60_000 });
   stop.abort();
   await ended;
@@ -117,8 +123,47 @@ test("images are listed when there is a reason to, and twice a minute at most", 
 test("asking once answers also where the runtime does not", async () => {
   const { runtime, observer, told, silent } = createScene();
   runtime.failures = { status: [silent()] };
-  await observer.askRuntime();
+  await observer.look();
   expect([observer.now().runtime.isReady, observer.now().runtime.conditions, told]).toEqual([false, undefined, []]);
-  await observer.askRuntime();
+  await observer.look();
   expect(observer.now().runtime.isReady).toBe(true);
+});
+
+test("what the node has left is measured every ten seconds, as far as it can be, and as far as anybody wants to know", async () => {
+  const { clock, runtime, stop, measured, left, observer, asked, silent } = createScene();
+  runtime.failures = { imageFsInfo: [silent()], status: Array.from({ length: 9 }, silent) };
+  await observer.look();
+  const memory = { capacity: 8 * 2 ** 30, available: 6 * 2 ** 30 };
+  const bytes = { capacity: 100e9, available: 50e9 };
+  const inodes = { capacity: 1e6, available: 5e5 };
+  const nodefs = { "nodefs.available": bytes, "nodefs.inodesFree": inodes };
+  const imagefs = { "imagefs.available": bytes, "imagefs.inodesFree": inodes };
+  expect(measured).toEqual([{ "memory.available": memory, ...nodefs }]);
+  const ended = observer.follow(stop.signal);
+  await clock.advance(31_000);
+  expect(measured.slice(1)).toEqual(Array(2).fill({ "memory.available": memory, ...nodefs, ...imagefs }));
+  left.spaces.clear();
+  observer.doubtRuntime();
+  await clock.advance(20_000);
+  expect(measured.at(-1)).toEqual({ "memory.available": memory });
+  // Another runtime may keep its images elsewhere.
+  expect(asked()).toMatchObject({ imageFsInfo: 3 });
+  stop.abort();
+  await ended;
+});
+
+test("a file system that hangs keeps nobody from asking the runtime, and is not asked again", async () => {
+  const { clock, stop, measured, left, observer, asked } = createScene();
+  const hanging = Promise.withResolvers<void>();
+  left.before = () => hanging.promise;
+  const ended = observer.follow(stop.signal);
+  await clock.advance(9_000);
+  asked();
+  await clock.advance(50_000);
+  expect([asked(), measured]).toEqual([{ status: 5 }, []]);
+  hanging.resolve();
+  await rest();
+  expect(measured).toHaveLength(1);
+  stop.abort();
+  await ended;
 });

@@ -1,35 +1,36 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import { type Bell, createBell } from "../../host/bell.ts";
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
 import type { Image, StatusResponse } from "../../proto/cri/gen/api.ts";
 import {
   type NodeImage,
-  noPressure,
   type ObservedMachine,
   type ObservedNode,
   type ObservedRuntime,
+  type Supplies,
   silentRuntime,
 } from "../decide/observed-node.ts";
+import { createSupplyMeter, type SupplySources } from "./supplies.ts";
 
-export interface NodeSources {
-  readonly runtime: Pick<Runtime, "version" | "status" | "listImages">;
+export interface NodeSources extends Omit<SupplySources, "runtime"> {
+  readonly runtime: Pick<Runtime, "version" | "status" | "listImages" | "imageFsInfo">;
   readonly machine: ObservedMachine;
   /** The node's addresses, the primary first. */
   readonly addresses: () => readonly string[];
   readonly clock: Clock;
-  readonly log: Log;
   /** How long a runtime that is ready is left alone; nothing tells when it ceases to be. */
   readonly askEveryMs: number;
   /** The node is other than it was. */
   readonly changed: () => void;
+  /** What the node has left was measured. */
+  readonly measured: (supplies: Supplies) => void;
 }
 
 /** The node, as far as it can be seen from here. */
 export interface NodeObserver {
-  now(): ObservedNode;
-  /** Asks the runtime once. Resolves when it has answered, or has not in time; never rejects. */
-  askRuntime(deadlineMs?: number): Promise<void>;
+  now(): Omit<ObservedNode, "pressure">;
+  /** Looks once, all of the node but its images. Resolves when all has answered, or has not in time; never rejects. */
+  look(deadlineMs?: number): Promise<void>;
   /** Asks the runtime again and again, and for its images, until the signal aborts. Never rejects. */
   follow(signal: AbortSignal): Promise<void>;
   /** The connection to the runtime came or went. */
@@ -47,10 +48,13 @@ const LONGEST_ASK_MS = 5_000;
 const IMAGES_EVERY_MS = 30_000;
 
 export function createNodeObserver(sources: NodeSources): NodeObserver {
-  const { clock, machine, addresses, askEveryMs, changed } = sources;
+  const { clock, machine, addresses, askEveryMs, changed, measured } = sources;
+  const meter = createSupplyMeter(sources);
   const bells = { runtime: createBell(clock), images: createBell(clock) };
   let runtime = silentRuntime;
   let images: readonly NodeImage[] | undefined;
+  let measuring: Promise<void> | undefined;
+  let measuredAt = Number.NEGATIVE_INFINITY;
 
   async function askRuntime(deadlineMs = ANSWER_WITHIN_MS): Promise<void> {
     const before = runtime;
@@ -58,9 +62,23 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
     if (!saysTheSame(before, runtime)) changed();
   }
 
+  /** A file system that hangs is not asked again while it does, and keeps nobody from asking the runtime. */
+  function measure(deadlineMs = ANSWER_WITHIN_MS): Promise<void> {
+    measuredAt = clock.now();
+    measuring ??= meter
+      .measure(deadlineMs)
+      .then(measured)
+      .finally(() => {
+        measuring = undefined;
+      });
+    return measuring;
+  }
+
   async function followRuntime(signal: AbortSignal): Promise<void> {
     let failures = 0;
     while (!signal.aborted) {
+      // A runtime that is not well is asked more often; the rest needs no more looks for that.
+      if (Math.abs(clock.now() - measuredAt) >= askEveryMs) void measure();
       await askRuntime();
       failures = isWell(runtime) ? 0 : failures + 1;
       const delayMs =
@@ -82,10 +100,13 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
   }
 
   return {
-    now: () => ({ machine, runtime, addresses: addresses(), images, pressure: noPressure, isShuttingDown: false }),
-    askRuntime,
+    now: () => ({ machine, runtime, addresses: addresses(), images, isShuttingDown: false }),
+    look: async (deadlineMs) => void (await Promise.all([askRuntime(deadlineMs), measure(deadlineMs)])),
     follow: async (signal) => void (await Promise.all([followRuntime(signal), followImages(signal)])),
-    doubtRuntime: () => bells.runtime.ring(),
+    doubtRuntime() {
+      meter.doubtRuntime();
+      bells.runtime.ring();
+    },
     doubtImages: () => bells.images.ring(),
   };
 }

@@ -349,6 +349,11 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect((await runtime.listImages()).map(({ id }) => id)).toContain(image!.id);
     });
 
+    test("images live on a file system of this machine", async () => {
+      const { imageFilesystems } = await runtime.imageFsInfo();
+      expect(imageFilesystems[0]?.fsId?.mountpoint).toStartWith("/");
+    });
+
     test("pulling an image that nobody has fails, and soon", async () => {
       const started = performance.now();
       const pull = runtime.pullImage("127.0.0.1:1/never-was:1", undefined, undefined);

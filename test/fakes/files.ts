@@ -66,7 +66,7 @@ export class FakeDisk {
       link: (path, target) => run("link", path, (absolute) => this.#link(absolute, target)),
       readLink: (path) => run("readLink", path, (absolute) => this.#readLink(absolute)),
       remove: (path) => run("remove", path, (absolute) => this.#remove(absolute)),
-      freeBytes: async () => ({ totalBytes: 1 << 30, freeBytes: 1 << 29 }),
+      space: async () => ({ totalBytes: 1 << 30, freeBytes: 1 << 29, totalInodes: 1 << 20, freeInodes: 1 << 19 }),
       watch: (path, changed, gone, signal) => this.#watch(within(root, path), changed, gone, signal),
     };
   }

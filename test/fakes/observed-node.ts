@@ -65,6 +65,10 @@ export const nodeSettings: NodeSettings = {
     "imagefs.available": "15%",
     "imagefs.inodesFree": "5%",
   },
+  evictionSoft: {},
+  evictionSoftGracePeriodMs: {},
+  evictionMinimumReclaim: {},
+  evictionPressureTransitionPeriodMs: 300_000,
   nodeStatusMaxImages: 50,
   kubeletPort: 10250,
   kubeletVersion: "v1.36.3",
@@ -72,3 +76,31 @@ export const nodeSettings: NodeSettings = {
   nodeStatusReportFrequencyMs: 300_000,
   nodeLeaseDurationSeconds: 40,
 };
+
+/** What a node of these figures has left; tests change it. */
+export function createSupplies() {
+  const space = { totalBytes: 100e9, freeBytes: 50e9, totalInodes: 1e6, freeInodes: 5e5 };
+  const left = {
+    memory: { capacity: 8 * 2 ** 30, available: 6 * 2 ** 30 },
+    tasks: { capacity: 32_768, available: 30_000 },
+    /** Awaited before a file system answers. */
+    before: async () => {},
+    spaces: new Map([
+      ["/var/lib/kubelet", space],
+      ["/var/lib/fake/images", space],
+    ]),
+  };
+  return {
+    left,
+    proc: { memorySupply: () => left.memory, taskSupply: () => left.tasks },
+    files: {
+      space: async (path: string) => {
+        await left.before();
+        const found = left.spaces.get(path);
+        if (found === undefined) throw new Error(`${path} is not there`);
+        return found;
+      },
+    },
+    rootDir: "/var/lib/kubelet",
+  };
+}

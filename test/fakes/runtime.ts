@@ -17,6 +17,7 @@ import {
   ContainerState,
   ContainerStatus,
   Image,
+  ImageFsInfoResponse,
   NamespaceMode,
   type PodSandbox,
   type PodSandboxConfig,
@@ -364,6 +365,13 @@ export class FakeRuntime implements Runtime {
       const found = this.#image(image);
       for (const [name, { id }] of this.images) if (id === found?.id) this.images.delete(name);
     });
+  }
+
+  imageFsInfo(options?: CallOptions): Promise<ImageFsInfoResponse> {
+    const fsId = { mountpoint: "/var/lib/fake/images" };
+    return this.#call("imageFsInfo", "", options, () =>
+      ImageFsInfoResponse.fromPartial({ imageFilesystems: [{ timestamp: 0n, fsId }] }),
+    );
   }
 
   events(listener: RuntimeEventListener, signal: AbortSignal): Promise<void> {

@@ -6,7 +6,7 @@ import { until } from "../../bed/until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
-import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { type ClusterNode, describedEvents, isUp, startClusterNode, uidsOf } from "./node.ts";
 import { barePod, daemonSet, deployment } from "./objects.ts";
 
 setDefaultTimeout(60_000);
@@ -23,6 +23,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   afterAll(() => cluster?.end());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+  const taints = () => kubectl("get", "node", "node-a", "--output=jsonpath={.spec.taints[*].key}");
   const staticPod = () => cluster.pod("still-node-a");
   const containerOf = async () => (await staticPod()).status?.containerStatuses?.[0]?.containerID;
 
@@ -70,6 +71,30 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect((await staticPod()).metadata.uid).not.toBe(before.metadata.uid);
     expect(await containerOf()).toBe(container);
     expect((await cluster.running()).containers).toHaveLength(1);
+  });
+
+  test("says so while it has less left than its configuration wants, and for how long", async () => {
+    const pressure = async () =>
+      await kubectl("get", "node", "node-a", "--output=jsonpath={.status.conditions[?(@.status=='True')].reason}");
+    const restart = async (configuration: Readonly<Record<string, unknown>>) => {
+      process.kill(cluster.node.agent.pid, "SIGTERM");
+      await cluster.node.agent.ended;
+      await cluster.node.startAgent(configuration);
+    };
+    expect(await pressure()).toBe("KubeletReady");
+    await restart({ evictionHard: { "memory.available": "99%" } });
+    await until("the pressure", 20_000, async () => (await pressure()).includes("KubeletHasInsufficientMemory"));
+    const described = await kubectl("describe", "node", "node-a");
+    expect(described).toMatch(
+      /^ +MemoryPressure +True .* KubeletHasInsufficientMemory +kubelet has insufficient memory available$/m,
+    );
+    await until("the taint of it", 20_000, async () => (await taints()).includes("node.kubernetes.io/memory-pressure"));
+    await restart({});
+    await until("its end", 20_000, async () => (await pressure()) === "KubeletReady");
+    await until("no taint", 20_000, async () => (await taints()) === "");
+    const told = describedEvents(await kubectl("describe", "node", "node-a")).map(({ reason }) => reason);
+    for (const reason of ["Starting", "NodeReady", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"])
+      expect(told).toContain(reason);
   });
 
   test("gets no new pods while it is cordoned, is drained, and gets them back", async () => {

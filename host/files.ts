@@ -64,8 +64,11 @@ export interface Files {
   read(path: string, maxBytes: number): Promise<string>;
   /** The last bytes of a regular file, at most `maxBytes`; what of them is no UTF-8 shows as U+FFFD. */
   readEnd(path: string, maxBytes: number): Promise<string>;
-  /** Makes an empty file, or empties the one that is there, and sets its mode whatever the umask. A power cut may lose it. */
-  makeFile(path: string, mode: number): Promise<void>;
+  /**
+   * Makes a file with this content, or writes over the one that is there, and sets its mode whatever the umask. Readers may see
+   * half of it, and a power cut may lose it. Never through a symlink.
+   */
+  makeFile(path: string, mode: number, content?: string): Promise<void>;
   /** Replaces a file whole: readers see the old or the new content, and after a power cut it is one of both. */
   write(path: string, content: string, mode: number): Promise<void>;
   /** Follows symlinks; undefined when there is nothing (a dangling link is nothing). */
@@ -98,7 +101,7 @@ export function createFiles(root: string): Files {
     path: inside,
     read: (path, maxBytes) => converted(inside(path), () => readBounded(inside(path), maxBytes)),
     readEnd: (path, maxBytes) => converted(inside(path), () => readEnd(inside(path), maxBytes)),
-    makeFile: (path, mode) => converted(inside(path), () => makeFile(inside(path), mode)),
+    makeFile: (path, mode, content = "") => converted(inside(path), () => makeFile(inside(path), mode, content)),
     write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode, syncFolder)),
     stat: (path) => orUndefined(inside(path), async () => toStat(await stat(inside(path)))),
     list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
@@ -146,11 +149,12 @@ async function readEnd(path: string, maxBytes: number): Promise<string> {
   });
 }
 
-async function makeFile(path: string, mode: number): Promise<void> {
+async function makeFile(path: string, mode: number, content: string): Promise<void> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
   const file = await open(path, flags, mode);
   try {
     await file.chmod(mode);
+    if (content !== "") await file.writeFile(content);
   } finally {
     await file.close();
   }

@@ -15,6 +15,7 @@ import { runtimeHandlerOf } from "../translate/runtime-handler.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
+import { makeHostsFile } from "./hosts.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
 import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
 import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
@@ -152,6 +153,7 @@ async function createContainer(
     facts: node,
   });
   await makeTerminationLog(disk.root, pod, container, attempt);
+  await makeHostsFile(disk, pod, container, podIPs, node);
   return await runtime.createContainer(sandboxId, config, sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node), {
     signal,
   });

@@ -17,8 +17,6 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], askin
   ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
   ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
   ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
-  ["hostAliases", ({ hostAliases }) => isAsked(hostAliases)],
-  ["setHostnameAsFQDN", ({ setHostnameAsFQDN }) => setHostnameAsFQDN === true],
   ["pod-level resources", ({ resources }) => resources !== undefined],
   ["supplementalGroupsPolicy: Strict", ({ securityContext }) => securityContext?.supplementalGroupsPolicy === "Strict"],
   [

@@ -131,7 +131,7 @@ test("what the spec does not say is empty, or the API's default", () => {
     container: least,
   });
   expect(config).toMatchObject({ command: [], args: [], workingDir: "", envs: [], tty: false });
-  expect(config.mounts.map(({ containerPath }) => containerPath)).toEqual(["/dev/termination-log"]);
+  expect(config.mounts.map(({ containerPath }) => containerPath)).toEqual(["/etc/hosts", "/dev/termination-log"]);
   expect(config.annotations).toEqual({
     "io.kubernetes.container.hash": "abcd",
     "io.kubernetes.container.restartCount": "3",

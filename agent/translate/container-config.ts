@@ -46,7 +46,7 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
     args: (container.args ?? []).map((word) => expand(word, environment)),
     workingDir: container.workingDir ?? "",
     envs: [...environment].map(([key, value]) => ({ key, value: utf8(value) })),
-    mounts: mountsOf(pod, container, attempt, facts),
+    mounts: mountsOf(container, scene),
     labels: { ...podLabels(pod), [containerNameLabel]: container.name },
     annotations: annotationsOf(scene),
     logPath: containerLogPath(container.name, attempt),

@@ -20,7 +20,7 @@ const cache = "/root-dir/pods/u-1/volumes/kubernetes.io~empty-dir/cache";
 
 function mounts(...volumeMounts: readonly VolumeMount[]) {
   const container: Container = { name: "a", volumeMounts };
-  return mountsOf(pod, container, 0, nodeFacts).slice(0, -1);
+  return mountsOf(container, { pod, attempt: 0, podIPs: [], facts: nodeFacts }).slice(0, -1);
 }
 
 test("mounts stand in the order of the spec, a volume as often as it is asked for", () => {
@@ -49,7 +49,7 @@ const ownWords: readonly [sentence: string, path: string | undefined, expected: 
 for (const [sentence, terminationMessagePath, expected] of ownWords)
   test(sentence, () => {
     const container = { name: "a", ...(terminationMessagePath === undefined ? {} : { terminationMessagePath }) };
-    const found = mountsOf(pod, container, 26, nodeFacts);
+    const found = mountsOf(container, { pod, attempt: 26, podIPs: [], facts: nodeFacts });
     expect(found.map(({ containerPath }) => containerPath)).toEqual([...expected]);
     for (const { hostPath } of found) expect(hostPath).toBe("/root-dir/pods/u-1/containers/a/0000001a");
   });

@@ -1,12 +1,37 @@
 import { Mount, MountPropagation } from "../../proto/cri/gen/api.ts";
 import type { Container, Pod, VolumeMount } from "../../proto/kubernetes/gen/types.ts";
+import { hostsFile, hostsPathFor } from "./hosts.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
 import { absolute, terminationLog, terminationMessagePath, volumeHostPath } from "./volumes.ts";
 
-/** The container's `volumeMounts`, in their order, and behind them the file for the last words of this instance. */
-export function mountsOf(pod: Pod, container: Container, attempt: number, facts: NodeFacts): Mount[] {
-  return [...volumeMountsOf(pod, container, facts), ...terminationMount(pod, container, attempt, facts)];
+/** What a container's mounts are made of besides the container itself. */
+export interface MountScene {
+  readonly pod: Pod;
+  readonly attempt: number;
+  readonly podIPs: readonly string[];
+  readonly facts: NodeFacts;
+}
+
+/** The container's `volumeMounts`, in their order, and behind them its `/etc/hosts` and the file for the last words of this instance. */
+export function mountsOf(container: Container, { pod, attempt, podIPs, facts }: MountScene): Mount[] {
+  return [
+    ...volumeMountsOf(pod, container, facts),
+    ...hostsMount(pod, container, podIPs, facts),
+    ...terminationMount(pod, container, attempt, facts),
+  ];
+}
+
+function hostsMount(
+  pod: Pod,
+  container: Container,
+  podIPs: readonly string[],
+  { rootDir }: NodeFacts,
+): readonly Mount[] {
+  const containerPath = hostsPathFor(pod, container, podIPs);
+  if (containerPath === undefined) return [];
+  const hostPath = `${rootDir}/${hostsFile(pod.metadata.uid ?? "")}`;
+  return [Mount.fromPartial({ containerPath, hostPath, selinuxRelabel: true })];
 }
 
 function terminationMount(

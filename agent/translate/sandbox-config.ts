@@ -3,12 +3,11 @@ import { crashesAnnotation, podNameLabel, podNamespaceLabel, podUidLabel } from 
 import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { dnsOf } from "./dns.ts";
+import { kernelHostname } from "./hostname.ts";
 import { podLogFolder } from "./log-path.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { amountsOf, linuxResources, podAmounts } from "./resources.ts";
 import { sandboxSecurityContext } from "./security-context.ts";
-
-const LONGEST_HOSTNAME = 63;
 
 /** A pod as the message of RunPodSandbox; the same message goes along with every CreateContainer in that sandbox. */
 export function sandboxConfig(
@@ -20,7 +19,7 @@ export function sandboxConfig(
   const { nameservers, searches, options } = dnsOf(pod, facts);
   return PodSandboxConfig.fromPartial({
     metadata: { name, namespace, uid, attempt },
-    hostname: pod.spec.hostNetwork === true ? "" : hostnameOf(pod),
+    hostname: pod.spec.hostNetwork === true ? "" : kernelHostname(pod, facts),
     logDirectory: `${facts.podLogsDir}/${podLogFolder(pod)}`,
     dnsConfig: { servers: nameservers, searches, options },
     portMappings: portMappings(pod),
@@ -46,13 +45,6 @@ function overhead({ spec }: Pod, facts: NodeFacts): { readonly overhead?: LinuxC
 /** The labels by which everything of a pod is found again. */
 export function podLabels({ metadata: { name = "", namespace = "default", uid = "" } }: Pod): Record<string, string> {
   return { [podNameLabel]: name, [podNamespaceLabel]: namespace, [podUidLabel]: uid };
-}
-
-/** `spec.hostnameOverride`, else `spec.hostname`, else the pod's name as far as it can be one. */
-function hostnameOf({ metadata, spec }: Pod): string {
-  const ofName = () => (metadata.name ?? "").slice(0, LONGEST_HOSTNAME).replace(/[-.]+$/, "");
-  // An empty hostname is none, as everywhere in the API; handed on, it would become the node's own.
-  return spec.hostnameOverride ?? (spec.hostname || ofName());
 }
 
 function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {

@@ -60,6 +60,12 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       await expect(bed.files.readEnd("not-there", 10)).rejects.toMatchObject({ code: "ENOENT" });
     });
 
+    test("a file is made with its content, over a longer one too", async () => {
+      await bed.files.makeFile("hosts", 0o644, "a longer content");
+      await bed.files.makeFile("hosts", 0o644, "short");
+      expect(await bed.files.read("hosts", 100)).toBe("short");
+    });
+
     test("a file is made empty, with the mode that is asked for whatever the umask, and emptied if it is there", async () => {
       await bed.files.makeFile("open-to-all", 0o666);
       expect((await bed.files.stat("open-to-all"))?.mode).toBe(0o666);

@@ -156,6 +156,19 @@ test("a container is reached by its pod's address, and by a port of the node whe
     ).toBe(webPage);
 });
 
+test("a pod finds itself, its aliases and its domain by /etc/hosts, which it may write to", async () => {
+  const command = script("hostname; echo 192.0.2.9 own >>/etc/hosts; cat /etc/hosts; echo end; sleep 1000");
+  const spec = { subdomain: "group", hostAliases: [{ ip: "192.0.2.7", hostnames: ["db", "db.local"] }] };
+  const lines = await tell(podOf("findable", { command }, { ...spec, setHostnameAsFQDN: true }));
+  const [pod] = await node.running("findable");
+  const full = `findable-${node.name}.group.default.svc.`;
+  expect(lines[0]).toStartWith(`stdout F ${full}`);
+  expect(lines).toContain("stdout F 127.0.0.1\tlocalhost");
+  expect(lines.some((line) => line.startsWith(`stdout F ${pod!.ip}\t${full}`))).toBe(true);
+  expect(lines).toContain("stdout F 192.0.2.7\tdb\tdb.local");
+  expect(lines).toContain("stdout F 192.0.2.9 own");
+});
+
 test("hostNetwork is the node's network: its name, its interfaces, its address", async () => {
   const command = script("hostname; ls /sys/class/net; echo end; sleep 1000");
   const lines = await tell(podOf("host-network", { command }, { hostNetwork: true }));

@@ -57,7 +57,7 @@ export class FakeDisk {
           const bytes = Buffer.from(this.#read(absolute, Number.POSITIVE_INFINITY));
           return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - maxBytes)));
         }),
-      makeFile: (path, mode) => run("makeFile", path, (absolute) => this.#write(absolute, "", mode)),
+      makeFile: (path, mode, content = "") => run("makeFile", path, (absolute) => this.#write(absolute, content, mode)),
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),

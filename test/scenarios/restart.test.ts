@@ -136,8 +136,8 @@ scenario(
       0s web: start container a (attempt 1)
       0s report web Running, ready: a running (restarts: 1)
       660s report web Running: a terminated Error 1 (restarts: 1)
-      660s web: create container a (attempt 2): it exited with code 1
       660s web: remove container a: a newer instance has ended too
+      660s web: create container a (attempt 2): it exited with code 1
       660s report web Running: a waiting ContainerCreating (restarts: 2)
       660s web: start container a (attempt 2)
       660s report web Running, ready: a running (restarts: 2)"

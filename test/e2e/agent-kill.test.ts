@@ -3,10 +3,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerdVersion } from "../bed/containerd.ts";
 import { until } from "../bed/until.ts";
+import { randomOf } from "../random.ts";
 import { livedTwice, type Recording, recordLives } from "./lives.ts";
 import { podOf } from "./manifest.ts";
 import { type Node, startNodeWithoutAgent } from "./node.ts";
-import { randomOf } from "./random.ts";
 
 setDefaultTimeout(120_000);
 

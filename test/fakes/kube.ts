@@ -51,6 +51,7 @@ export class FakeKube implements Kube, Connection {
   readonly #pages = new Map<string, KubeList<Stored>>();
   #tokens = 0;
   #isDown = false;
+  #refusal: (() => KubeError) | undefined;
 
   constructor({ clock, log = new FakeLog(), random = () => 0 }: FakeKubeOptions) {
     this.#clock = clock;
@@ -108,6 +109,15 @@ export class FakeKube implements Kube, Connection {
 
   comeBack(): void {
     this.#isDown = false;
+  }
+
+  /** The server is in trouble: watches break, and calls are answered so, without effect, until the function returned is called. */
+  refuse(answer: () => KubeError): () => void {
+    this.#refusal = answer;
+    this.cutWatches(answer());
+    return () => {
+      if (this.#refusal === answer) this.#refusal = undefined;
+    };
   }
 
   /** Ends every watch, in order if no error is given. */
@@ -203,7 +213,7 @@ export class FakeKube implements Kube, Connection {
     const run = async () => {
       await this.before[verb]?.(about);
       if (isInterrupted) return await promise;
-      const failure = this.failures[verb]?.shift();
+      const failure = this.#refusal?.() ?? this.failures[verb]?.shift();
       if (failure !== undefined) throw failure;
       const answer = effect();
       await this.after[verb]?.(about);

@@ -2,46 +2,12 @@
 import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { FakeClock } from "../fakes/clock.ts";
-import { createStage, makePod, type Stage } from "./stage.ts";
+import { apiScenario, endOf, inCluster, play } from "./api-scenario.ts";
+import { createStage, makePod } from "./stage.ts";
 
-const inCluster = { isInCluster: true } as const;
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
 
-interface Ending {
-  readonly node: readonly string[];
-  readonly api: readonly string[];
-}
-
-async function play(run: (stage: Stage) => Promise<void>, dieAfterCall?: number): Promise<Stage> {
-  const stage = await createStage({ ...inCluster, ...(dieAfterCall === undefined ? {} : { dieAfterCall }) });
-  await stage.start();
-  await run(stage);
-  return stage;
-}
-const endOf = async (stage: Stage): Promise<Ending> => ({ node: stage.scene(), api: await stage.shown() });
-
-/** Tells how it ends, and that it ends so whatever call the agent dies after. */
-function scenario(
-  name: string,
-  run: (stage: Stage) => Promise<void>,
-  check: (end: Ending, stage: Stage) => Promise<void>,
-) {
-  test(name, async () => {
-    const stage = await play(run);
-    await check(await endOf(stage), stage);
-  });
-  test(`${name}, whatever call the agent dies after`, async () => {
-    const whole = await play(run);
-    const end = await endOf(whole);
-    for (let call = 0; call < whole.calls; call++) {
-      const stage = await play(run, call);
-      const from = `died after call ${call}`;
-      expect({ from, deaths: stage.deaths, ...(await endOf(stage)) }).toEqual({ from, deaths: 1, ...end });
-    }
-  }, 60_000);
-}
-
-scenario(
+apiScenario(
   "a pod of the API runs, is told of, and is gone when it was deleted and nothing of it is left",
   async (stage) => {
     await stage.apply("web", { terminationGracePeriodSeconds: 7 });
@@ -62,7 +28,7 @@ scenario(
   },
 );
 
-scenario(
+apiScenario(
   "work that is done stays done",
   async (stage) => {
     await stage.apply("job", { restartPolicy: "Never" });

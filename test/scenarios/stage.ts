@@ -219,7 +219,11 @@ export class Stage {
     return [
       ...sandboxes,
       ...containers,
-      ...files.map((path) => path.replaceAll(/[0-9a-f]{32}/g, "UID").replace(/-container-\d+\.log$/, "-ID.log")),
+      ...files.map((path) =>
+        path
+          .replaceAll(/[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "UID")
+          .replace(/-container-\d+\.log$/, "-ID.log"),
+      ),
       ...reports,
     ].toSorted();
   }

@@ -2,8 +2,9 @@ import { createClock } from "../../../host/clock.ts";
 import { createKube } from "../../../kube/client.ts";
 import { createConnection } from "../../../kube/connection.ts";
 import { pods } from "../../../kube/resource.ts";
-import type { Pod, PodPhase } from "../../../proto/kubernetes/gen/types.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeLog } from "../../fakes/log.ts";
+import { takenBack } from "../../taken-back.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 
 export interface StatusRecording {
@@ -68,28 +69,4 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
       connection.close();
     },
   };
-}
-
-const order: readonly (PodPhase | undefined)[] = [undefined, "Pending", "Running", "Succeeded", "Failed"];
-
-/** A start that was cut short counts as one: then a container begins anew, with a higher restart count. */
-function takenBack(
-  { metadata, status: before = {} }: Pod,
-  { metadata: now, status: after = {} }: Pod,
-): readonly string[] {
-  const [was, is] = [before.containerStatuses?.[0], after.containerStatuses?.[0]];
-  const isSame = was?.restartCount === is?.restartCount;
-  const broken = {
-    phase: order.indexOf(after.phase) < order.indexOf(before.phase),
-    "start time": before.startTime !== undefined && before.startTime !== after.startTime,
-    "restart count": (is?.restartCount ?? 0) < (was?.restartCount ?? 0),
-    "container id": isSame && was?.containerID !== undefined && is?.containerID !== was.containerID,
-    "being running": isSame && was?.state?.running !== undefined && is?.state?.waiting !== undefined,
-    end: isSame && was?.state?.terminated !== undefined && is?.state?.terminated === undefined,
-    readiness: was?.ready === true && is?.ready !== true && now.deletionTimestamp === undefined,
-  };
-  const told = `${JSON.stringify(was)} → ${JSON.stringify(is)}`;
-  return Object.entries(broken)
-    .filter(([, isBroken]) => isBroken)
-    .map(([what]) => `${metadata.name}: ${what} taken back, from ${before.phase} to ${after.phase}: ${told}`);
 }

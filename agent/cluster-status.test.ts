@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { KubeError } from "../kube/error.ts";
+import * as resources from "../kube/resource.ts";
 import { pods } from "../kube/resource.ts";
 import type { Pod } from "../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../test/fakes/clock.ts";
@@ -10,8 +11,11 @@ const server = new URL("https://10.0.0.1:6443/prefix");
 const nothing = {
   server,
   connection: { kind: "never connected" },
-  node: { status: { reportedAt: undefined, error: undefined }, lease: { renewedAt: undefined, error: undefined } },
-  watch: { heardAt: undefined, error: undefined },
+  node: {
+    status: { reportedAt: undefined, error: undefined, failedAt: undefined },
+    lease: { renewedAt: undefined, error: undefined, failedAt: undefined },
+  },
+  watch: { heardAt: undefined, error: undefined, failedAt: undefined },
 } as const;
 const at = FakeClock.start;
 const away = new KubeError("UNREACHABLE", "nobody listens");
@@ -27,26 +31,31 @@ test("before anything was answered there is nothing to say", () => {
 });
 
 test("what succeeded and what went wrong since are told with their times and reasons", () => {
-  const node = { status: { reportedAt: at, error: undefined }, lease: { renewedAt: at + 10_500, error: away } };
-  const watch = { heardAt: at + 2_000, error: away };
+  const failedAt = at + 20_000;
+  const node = {
+    status: { reportedAt: at, error: undefined, failedAt: undefined },
+    lease: { renewedAt: at + 10_500, error: away, failedAt },
+  };
+  const watch = { heardAt: at + 2_000, error: away, failedAt };
+  const lastError = { at: "2026-01-01T00:00:20Z", message: "nobody listens" };
   const { connection, ...others } = clusterStatus({
     ...nothing,
-    connection: { kind: "connected", since: at },
+    connection: { kind: "connected", since: at, lastFailure: undefined },
     node,
     watch,
   });
   expect(connection).toEqual({ state: "connected", since: "2026-01-01T00:00:00Z" });
   expect(others).toEqual({
     server: "10.0.0.1:6443",
-    lease: { last: "2026-01-01T00:00:10Z", error: "nobody listens" },
+    lease: { last: "2026-01-01T00:00:10Z", error: lastError },
     nodeStatus: { last: "2026-01-01T00:00:00Z" },
-    watch: { last: "2026-01-01T00:00:02Z", error: "nobody listens" },
+    watch: { last: "2026-01-01T00:00:02Z", error: lastError },
   });
-  expect(clusterStatus({ ...nothing, connection: { kind: "away", since: at, why: away } }).connection).toEqual({
-    state: "away",
-    since: "2026-01-01T00:00:00Z",
-    message: "nobody listens",
-  });
+  const lastFailure = { at: failedAt, why: away };
+  const connectionOf = (kind: "away" | "connected") =>
+    clusterStatus({ ...nothing, connection: { kind, since: at, lastFailure } }).connection;
+  for (const state of ["away", "connected"] as const)
+    expect(connectionOf(state)).toEqual({ state, since: "2026-01-01T00:00:00Z", lastError });
 });
 
 test("a watch was heard when it last told of everything, of a change, or that there was none; an outage is kept until it ends", async () => {
@@ -63,7 +72,7 @@ test("a watch was heard when it last told of everything, of a change, or that th
   };
   const ended = kube.follow<Pod>(pods(), {}, listener, stop.signal);
   const heard = () => [(watch().heardAt ?? Number.NaN) - at, watch().error?.code];
-  expect(watch()).toEqual({ heardAt: undefined, error: undefined });
+  expect(watch()).toEqual({ heardAt: undefined, error: undefined, failedAt: undefined });
   await clock.advance(5_000);
   expect(heard()).toEqual([0, undefined]);
   const web = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [] } };
@@ -79,6 +88,13 @@ test("a watch was heard when it last told of everything, of a change, or that th
   await clock.advance(60_000);
   expect(heard()[1]).toBeUndefined();
   expect(told).toEqual(["replaced", "added", "away", "back"]);
+  // What else is followed is not the watch of pods.
+  const before = watch();
+  const services = kube.follow(resources.services(), {}, listener, stop.signal);
+  await clock.advance(100);
+  expect(told.at(-1)).toBe("replaced");
+  expect(watch()).toBe(before);
   stop.abort();
   await ended;
+  await services;
 });

@@ -2,14 +2,17 @@ import type { Clock, Instant } from "../host/clock.ts";
 import type { Kube } from "../kube/client.ts";
 import type { ConnectionState } from "../kube/connection.ts";
 import type { KubeError } from "../kube/error.ts";
+import { pods } from "../kube/resource.ts";
 import { formatTime } from "../proto/kubernetes/time.ts";
 import type { NodeState } from "./node.ts";
-import type { ClusterStatus, ConnectionStatus, Upkeep } from "./serve/agent-status.ts";
+import type { ClusterStatus, ConnectionStatus, LastError, Upkeep } from "./serve/agent-status.ts";
 
 export interface WatchState {
   readonly heardAt: Instant | undefined;
   /** Why what was heard may be out of date. */
   readonly error: KubeError | undefined;
+  /** When that was. */
+  readonly failedAt: Instant | undefined;
 }
 
 export interface ClusterScene {
@@ -24,32 +27,33 @@ export function clusterStatus({ server, connection, node, watch }: ClusterScene)
   return {
     server: server.host,
     connection: connectionStatus(connection),
-    lease: upkeep(node.lease.renewedAt, node.lease.error),
-    nodeStatus: upkeep(node.status.reportedAt, node.status.error),
-    watch: upkeep(watch.heardAt, watch.error),
+    lease: upkeep(node.lease.renewedAt, node.lease),
+    nodeStatus: upkeep(node.status.reportedAt, node.status),
+    watch: upkeep(watch.heardAt, watch),
   };
 }
 
-/** The same API server, which notes when and how whatever is followed through it was last heard. */
+/** The same API server, which notes when and how it last told of the pods that are followed through it. */
 export function withWatchState(kube: Kube, clock: Clock): { readonly kube: Kube; readonly watch: () => WatchState } {
-  let state: WatchState = { heardAt: undefined, error: undefined };
+  let state: WatchState = { heardAt: undefined, error: undefined, failedAt: undefined };
   return {
     watch: () => state,
     kube: {
       ...kube,
       follow(resource, selector, listener, signal) {
+        if (resource.plural !== pods().plural) return kube.follow(resource, selector, listener, signal);
         const noting: typeof listener = {
           ...listener,
           heard() {
-            state = { heardAt: clock.now(), error: undefined };
+            state = { heardAt: clock.now(), error: undefined, failedAt: undefined };
             listener.heard?.();
           },
           away(error) {
-            state = { ...state, error };
+            state = { ...state, error, failedAt: clock.now() };
             listener.away(error);
           },
           back() {
-            state = { ...state, error: undefined };
+            state = { ...state, error: undefined, failedAt: undefined };
             listener.back();
           },
         };
@@ -64,15 +68,32 @@ function connectionStatus(state: ConnectionState): ConnectionStatus {
     case "never connected":
       return { state: "connecting" };
     case "connected":
-      return { state: "connected", since: formatTime(state.since) };
+      return {
+        state: "connected",
+        since: formatTime(state.since),
+        ...(state.lastFailure && { lastError: lastError(state.lastFailure.why, state.lastFailure.at) }),
+      };
     case "away":
-      return { state: "away", since: formatTime(state.since), message: state.why.message };
+      return {
+        state: "away",
+        since: formatTime(state.since),
+        lastError: lastError(state.lastFailure.why, state.lastFailure.at),
+      };
   }
 }
 
-function upkeep(last: Instant | undefined, error: unknown): Upkeep {
+interface Trouble {
+  readonly error: unknown;
+  readonly failedAt: Instant | undefined;
+}
+
+function upkeep(last: Instant | undefined, { error, failedAt }: Trouble): Upkeep {
   return {
     ...(last !== undefined && { last: formatTime(last) }),
-    ...(error !== undefined && { error: error instanceof Error ? error.message : String(error) }),
+    ...(error !== undefined && failedAt !== undefined && { error: lastError(error, failedAt) }),
   };
+}
+
+function lastError(error: unknown, at: Instant): LastError {
+  return { at: formatTime(at), message: error instanceof Error ? error.message : String(error) };
 }

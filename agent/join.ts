@@ -6,6 +6,7 @@ import type { Log } from "../host/log.ts";
 import { readMachine } from "../host/machine.ts";
 import type { Proc } from "../host/proc.ts";
 import { createKube } from "../kube/client.ts";
+import type { ClusterSource } from "../kube/cluster.ts";
 import { createConnection } from "../kube/connection.ts";
 import { KubeError } from "../kube/error.ts";
 import { readKubeconfig } from "../kube/kubeconfig.ts";
@@ -51,13 +52,21 @@ export interface Membership {
 
 /**
  * The adapters and rooms that only a node of a cluster needs; whoever stands alone never loads this file. Throws `StartError` where
- * the kubeconfig cannot be used. Nothing is sent before `run`.
+ * what says which cluster it is cannot be used. Nothing is sent before `run`.
  */
 export async function becomeMember(parts: JoinParts): Promise<Membership> {
   const { config, machine, runtime, clock, log, random } = parts;
   const cluster = await readCluster(parts);
   const rates = { main: config.kubeAPI, events: config.events };
-  const connection = createConnection({ cluster, userAgent: userAgent(), rates, clock, log, random });
+  const connection = createConnection({
+    cluster,
+    nodeName: config.nodeName,
+    userAgent: userAgent(),
+    rates,
+    clock,
+    log,
+    random,
+  });
   const kube = createKube({ connection, clock, log, random });
   const watched = withWatchState(kube, clock);
   let joined: Cluster | undefined;
@@ -97,17 +106,17 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
     doubtAddresses: room.doubtAddresses,
     doubtRuntime: room.doubtRuntime,
     state() {
-      const { server } = cluster;
+      const server = cluster.server();
       return clusterStatus({ server, connection: connection.state(), node: room.state(), watch: watched.watch() });
     },
     close: connection.close,
   };
 }
 
-async function readCluster({ kubeconfig, machine, clock, log }: JoinParts) {
+async function readCluster({ kubeconfig, machine, clock, log }: JoinParts): Promise<ClusterSource> {
+  const told = { files: machine, environment: process.env, clock, log };
   try {
-    const told = { path: kubeconfig, files: machine, environment: process.env, clock, log };
-    return await readKubeconfig({ ...told, exec: createExec() });
+    return await readKubeconfig({ ...told, path: kubeconfig, exec: createExec() });
   } catch (error) {
     if (!(error instanceof KubeError)) throw error;
     throw new StartError(error.message, { cause: error });

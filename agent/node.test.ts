@@ -277,18 +277,18 @@ test("registration is tried for ever, and each reason told once", async () => {
   await clock.advance(2_000);
   expect(room.state().status.error).toMatchObject({ code: "FORBIDDEN" });
   await clock.advance(58_000);
-  expect(room.state().status).toEqual({ reportedAt: FakeClock.start + 61_700, error: undefined });
+  expect(room.state().status).toEqual({
+    reportedAt: FakeClock.start + 61_700,
+    error: undefined,
+    failedAt: undefined,
+  });
   const times = told()
     .filter((line) => line.includes("create"))
     .map((line) => Number.parseInt(line, 10));
   expect(times).toEqual([
     0, 100, 300, 700, 1_500, 3_100, 6_300, 12_700, 19_700, 26_700, 33_700, 40_700, 47_700, 54_700, 61_700,
   ]);
-  expect(log.told()).toEqual([
-    "warn: the node cannot be registered yet; trying again",
-    "warn: the node cannot be registered yet; trying again",
-    "info: the node is registered",
-  ]);
+  expect(log.told()).toEqual(["warn: the node cannot be registered yet; trying again", "info: the node is registered"]);
   expect(await ready()).toBe(`True since 01:01: ${READY}`);
 });
 
@@ -303,7 +303,7 @@ test("a status that cannot be reported is told of, also after a registration tha
   expect(log.told()).toEqual([
     "warn: the node cannot be registered yet; trying again",
     "info: the node was registered before",
-    "warn: the node's status cannot be reported",
+    "warn: the node's status cannot be reported; trying again",
   ]);
 });
 

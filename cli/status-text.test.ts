@@ -44,18 +44,18 @@ test("a node of a cluster says when it last did what it does for it", () => {
 });
 
 test("what went wrong since stands beside what last went well", () => {
-  const error = "PUT /apis/…/leases/berth: forbidden";
+  const error = { at: "2026-01-01T11:59:58Z", message: "PUT /apis/…/leases/berth: forbidden" };
   const denied: ClusterStatus = {
     ...cluster,
     lease: { last: "2026-01-01T11:59:05Z", error },
-    nodeStatus: { error: "no" },
+    nodeStatus: { error: { at: "2026-01-01T11:59:57Z", message: "no" } },
   };
   expect(statusText({ ...alone, cluster: denied, refused: 2 }, now)).toMatchInlineSnapshot(`
     "node           berth, v1.36.3+berth
     runtime        ready
     cluster        10.0.0.1:6443, connected since 2026-01-01T11:00:00Z (60m)
-    lease          renewed 55s ago, but not since: PUT /apis/…/leases/berth: forbidden
-    node status    not reported yet: no
+    lease          renewed 55s ago, but not since: PUT /apis/…/leases/berth: forbidden (2s ago, trying again)
+    node status    not reported yet: no (3s ago, trying again)
     watch of pods  heard 40s ago
     pods           none
     refused        2 manifests (berth pods says why)
@@ -64,10 +64,11 @@ test("what went wrong since stands beside what last went well", () => {
 });
 
 test("a server that is away says why once, and so does a runtime", () => {
-  const error = "GET /api: the API server cannot be reached";
+  const error = { at: "2026-01-01T11:59:58Z", message: "GET /api: the API server cannot be reached" };
+  const lastError = { at: "2026-01-01T11:59:58Z", message: "nobody listens at 10.0.0.1:6443" };
   const away: ClusterStatus = {
     ...cluster,
-    connection: { state: "away", since: "2026-01-01T11:58:40Z", message: "nobody listens at 10.0.0.1:6443" },
+    connection: { state: "away", since: "2026-01-01T11:58:40Z", lastError },
     lease: { last: "2026-01-01T11:58:36Z", error },
     nodeStatus: { error },
     watch: { error },
@@ -76,10 +77,31 @@ test("a server that is away says why once, and so does a runtime", () => {
   expect(statusText({ ...alone, runtime, cluster: away }, now)).toMatchInlineSnapshot(`
     "node           berth, v1.36.3+berth
     runtime        away since 2026-01-01T11:59:50Z (10s): connect ENOENT /run/c.sock
-    cluster        10.0.0.1:6443, away since 2026-01-01T11:58:40Z (80s): nobody listens at 10.0.0.1:6443
+    cluster        10.0.0.1:6443, away since 2026-01-01T11:58:40Z (80s), trying again
+    last error     2s ago: nobody listens at 10.0.0.1:6443
     lease          renewed 84s ago
     node status    not reported yet
     watch of pods  not heard yet
+    pods           none
+    refused        no manifests
+    "
+  `);
+});
+
+test("what is over is shown as such", () => {
+  const lastError = { at: "2026-01-01T11:10:00Z", message: "nobody listens at 10.0.0.1:6443" };
+  const back: ClusterStatus = {
+    ...cluster,
+    connection: { state: "connected", since: "2026-01-01T11:10:02Z", lastError },
+  };
+  expect(statusText({ ...alone, cluster: back }, now)).toMatchInlineSnapshot(`
+    "node           berth, v1.36.3+berth
+    runtime        ready
+    cluster        10.0.0.1:6443, connected since 2026-01-01T11:10:02Z (49m)
+    last error     50m ago, and over: nobody listens at 10.0.0.1:6443
+    lease          renewed 4s ago
+    node status    reported 3m ago
+    watch of pods  heard 40s ago
     pods           none
     refused        no manifests
     "

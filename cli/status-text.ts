@@ -22,15 +22,23 @@ function clusterRows({ server, connection, lease, nodeStatus, watch }: ClusterSt
   const row = (name: string, done: string, upkeep: Upkeep): Row => [name, upkeepText(done, upkeep, isAway, now)];
   return [
     ["cluster", `${server}, ${connectionText(connection, now)}`],
+    ...lastErrorRow(connection, now),
     row("lease", "renewed", lease),
     row("node status", "reported", nodeStatus),
     row("watch of pods", "heard", watch),
   ];
 }
 
-/** `renewed 4s ago`, `renewed 55s ago, but not since: forbidden`, `not renewed yet` */
+/** While the connection is away it says why; and afterwards what had been. */
+function lastErrorRow(connection: ConnectionStatus, now: number): readonly Row[] {
+  if (connection.state === "connecting" || connection.lastError === undefined) return [];
+  const { at, message } = connection.lastError;
+  return [["last error", `${ageOf(at, now)} ago${connection.state === "away" ? "" : ", and over"}: ${message}`]];
+}
+
+/** `renewed 4s ago`, `renewed 55s ago, but not since: forbidden (2s ago, trying again)`, `not renewed yet` */
 function upkeepText(done: string, { last, error }: Upkeep, isAway: boolean, now: number): string {
-  const why = error === undefined || isAway ? "" : `: ${error}`;
+  const why = error === undefined || isAway ? "" : `: ${error.message} (${ageOf(error.at, now)} ago, trying again)`;
   if (last === undefined) return `not ${done} yet${why}`;
   return `${done} ${ageOf(last, now)} ago${why === "" ? "" : `, but not since${why}`}`;
 }
@@ -42,7 +50,7 @@ function connectionText(connection: ConnectionStatus, now: number): string {
     case "connected":
       return `connected since ${sinceText(connection.since, now)}`;
     case "away":
-      return `away since ${sinceText(connection.since, now)}: ${connection.message}`;
+      return `away since ${sinceText(connection.since, now)}, trying again`;
   }
 }
 

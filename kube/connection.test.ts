@@ -6,12 +6,13 @@ import { gzipSync } from "node:zlib";
 import { type Clock, createClock } from "../host/clock.ts";
 import { until as untilWithin } from "../test/bed/until.ts";
 import { FakeClock, rest } from "../test/fakes/clock.ts";
+import { fixedCluster } from "../test/fakes/cluster.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { createTlsServer, type Received, reply, type TlsServer } from "../test/fakes/tls-server.ts";
 import { createAuthority } from "../test/upstream/pki.ts";
 import { type Relay, startRelay } from "../test/upstream/relay.ts";
-import type { Cluster } from "./cluster.ts";
-import { type Connection, createConnection } from "./connection.ts";
+import type { Cluster, ClusterSource } from "./cluster.ts";
+import { type Connection, type ConnectionState, createConnection } from "./connection.ts";
 import type { Identity } from "./credentials.ts";
 import { KubeError } from "./error.ts";
 import type { Rates } from "./lanes.ts";
@@ -31,6 +32,7 @@ afterEach(async () => {
 });
 
 interface Setting {
+  readonly source?: ClusterSource;
   readonly port?: number;
   readonly host?: string;
   readonly cluster?: Partial<Cluster>;
@@ -41,7 +43,15 @@ interface Setting {
   readonly random?: () => number;
 }
 
+const plain = (server: string) => ({
+  server: new URL(server),
+  certificateAuthority: authority.cert,
+  tlsServerName: undefined,
+  insecureSkipTlsVerify: false,
+});
+
 function connectTo({
+  source,
   port = 1,
   host = "127.0.0.1",
   cluster,
@@ -52,14 +62,7 @@ function connectTo({
   random,
 }: Setting): Connection {
   const connection = createConnection({
-    cluster: {
-      server: new URL(`https://${host}:${port}`),
-      certificateAuthority: authority.cert,
-      tlsServerName: undefined,
-      insecureSkipTlsVerify: false,
-      credentials: fixed(identity),
-      ...cluster,
-    },
+    cluster: source ?? fixedCluster({ ...plain(`https://${host}:${port}`), credentials: fixed(identity), ...cluster }),
     userAgent: "berth/test",
     rates: { main: undefined, events: undefined, ...rates },
     clock: clock ?? createClock(),
@@ -214,7 +217,7 @@ describe("what keeps us from the server is said with what to do:", () => {
           clock: runningFrom(60_000, 1),
         }),
       code: "TLS",
-      says: /is not valid yet by this machine's clock \(1970-01-01T00:01:\d\dZ\): set the clock/,
+      says: /is not valid yet by this machine's clock \(1970-01-01\): set the clock/,
     },
     {
       when: "a certificate for another name",
@@ -226,7 +229,7 @@ describe("what keeps us from the server is said with what to do:", () => {
       when: "a tls-server-name that the certificate does not carry",
       setting: () => withServer(serving, { cluster: { tlsServerName: "api.example" } }),
       code: "TLS",
-      says: /is not made out to api\.example/,
+      says: /is not made out to api\.example: use a name that it carries \(IP Address:127\.0\.0\.1, DNS:localhost\) as server/,
     },
     {
       when: "only TLS 1.1",
@@ -267,7 +270,7 @@ describe("what keeps us from the server is said with what to do:", () => {
       const error = await failureOf(connection.request({ ...get("/healthz"), deadlineMs: 10_000 }));
       expect(error.message).toMatch(says);
       expect(error.code).toBe(code as KubeError["code"]);
-      expect(connection.state()).toMatchObject({ kind: "away", why: { code } });
+      expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code } } });
     });
 
   test("a server that never speaks", async () => {
@@ -323,14 +326,14 @@ describe("an answer that is no success:", () => {
       401,
       failure(401, "Unauthorized", "Unauthorized"),
       "UNAUTHORIZED",
-      /Unauthorized; it does not accept our token: renew it, or use the kubeconfig/,
+      /^127\.0\.0\.1:\d+ does not accept our token: renew it, or use the kubeconfig of this cluster$/,
       { token: "t" },
     ],
     [
       401,
       failure(401, "Unauthorized", "Unauthorized"),
       "UNAUTHORIZED",
-      /our client certificate has expired on/,
+      /^127\.0\.0\.1:\d+ does not accept us: our client certificate has expired on/,
       { certificate: authority.issue({ commonName: "system:node:a", ...expired }) },
     ],
     [
@@ -587,7 +590,7 @@ describe("when a 401 comes", () => {
     const connection = connectTo({ port: server.port, identity: { token: "t" } });
     expect((await failureOf(connection.request(get("/x")))).code).toBe("UNAUTHORIZED");
     expect(server.received.length).toBe(1);
-    expect(connection.state()).toMatchObject({ kind: "away", why: { code: "UNAUTHORIZED" } });
+    expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code: "UNAUTHORIZED" } } });
   });
 });
 
@@ -617,6 +620,96 @@ test("a new certificate is presented by a new session, and what is under way goe
   expect(lines).toEqual([{ n: 1 }, { n: 2 }]);
   // The older session has nothing more to do.
   await until(() => server.open().length === 1);
+});
+
+test("another server, or another authority, is connected to by a new session, and what is under way goes on", async () => {
+  const options = { ...serving, requestCert: true, rejectUnauthorized: false, ca: authority.cert };
+  const answer = (request: Received) => {
+    if (request.path !== "/watch") return reply(request, 200, request.session.socket.localPort);
+    request.stream.respond({ ":status": 200 });
+    request.stream.write('{"n":1}\n');
+  };
+  const [first, second] = [await serve(answer, options), await serve(answer, options)];
+  let cluster: Cluster = { ...plain(`https://127.0.0.1:${first.port}`), credentials: fixed({}) };
+  const source = { server: () => cluster.server, latest: () => Promise.resolve(cluster) };
+  const log = new FakeLog();
+  const connection = connectTo({ source, log });
+  const lines: unknown[] = [];
+  const watch = connection.lines({ method: "GET", path: "/watch" }, (line) => lines.push(line));
+  await until(() => lines.length === 1);
+  expect(await connection.request(get("/"))).toBe(first.port);
+
+  cluster = { ...cluster, server: new URL(`https://127.0.0.1:${second.port}`) };
+  expect(await connection.request(get("/"))).toBe(second.port);
+  cluster = { ...cluster, certificateAuthority: createAuthority("kubernetes").cert };
+  expect((await failureOf(connection.request(get("/")))).code).toBe("TLS");
+  cluster = { ...cluster, certificateAuthority: authority.cert };
+  expect(await connection.request(get("/"))).toBe(second.port);
+
+  first.received[0]?.stream.end('{"n":2}\n');
+  expect(await watch).toBeUndefined();
+  expect(lines).toEqual([{ n: 1 }, { n: 2 }]);
+  await until(() => first.open().length === 0);
+});
+
+describe("what stands between us and the server is told", () => {
+  test("once for each reason, whatever is asked for, and so is its end; that a connection stands is no end", async () => {
+    const answers = { token: "none" };
+    const server = await serve((request) => {
+      const isKnown = request.headers.authorization === `Bearer ${answers.token}`;
+      reply(request, isKnown ? 200 : 401, {});
+    });
+    const log = new FakeLog();
+    let port = 1;
+    const clusterNow = () => ({ ...plain(`https://127.0.0.1:${port}`), credentials: fixed({ token: "ours" }) });
+    const source = { server: () => clusterNow().server, latest: async () => clusterNow() };
+    const connection = connectTo({ source, log, clock: runningFrom(now, 20) });
+    const ask = (path: string) => failureOf(connection.request({ ...get(path), method: "POST" }));
+    for (const path of ["/a", "/b", "/c"]) await ask(path);
+    port = server.port;
+    for (const path of ["/a", "/b", "/c"]) {
+      expect((await ask(path)).code).toBe("UNAUTHORIZED");
+      // As the real one does it with a client that it does not know.
+      for (const session of server.open()) session.destroy();
+      await until(() => server.open().length === 0);
+    }
+    const { since, lastFailure } = connection.state() as Extract<ConnectionState, { kind: "away" }>;
+    expect(lastFailure.at).toBeGreaterThan(since);
+    answers.token = "ours";
+    await connection.request(get("/a"));
+    expect(log.told()).toEqual([
+      "warn: the API server cannot be used: nobody listens at 127.0.0.1:1: is the API server running, and is this its port?; trying again",
+      `warn: the API server cannot be used: 127.0.0.1:${port} does not accept our token: renew it, or use the kubeconfig of this cluster; trying again`,
+      "info: the API server answers again",
+    ]);
+    expect(connection.state()).toMatchObject({ kind: "connected", lastFailure: { why: { code: "UNAUTHORIZED" } } });
+  });
+
+  test("not where a newer token was had at once", async () => {
+    const server = await serve((request) =>
+      reply(request, request.headers.authorization === "Bearer b" ? 200 : 401, {}),
+    );
+    let identity = { token: "a" };
+    const refused = () => {
+      identity = { token: "b" };
+    };
+    const log = new FakeLog();
+    const credentials = { identity: () => Promise.resolve(identity), refused };
+    await connectTo({ port: server.port, cluster: { credentials }, log }).request(get("/"));
+    expect(log.told()).toEqual([]);
+  });
+});
+
+test("a server that has answered and ends the connection in order is not away", async () => {
+  const log = new FakeLog();
+  const server = await serve((request) => reply(request, 200, request.connection));
+  const connection = connectTo({ port: server.port, log });
+  expect(await connection.request(get("/"))).toBe(1);
+  server.open()[0]?.destroy();
+  await until(() => server.open().length === 0);
+  expect(connection.state().kind).toBe("connected");
+  expect(await connection.request(get("/"))).toBe(2);
+  expect(log.told()).toEqual([]);
 });
 
 describe("lines", () => {
@@ -736,7 +829,7 @@ test("a connection that has died without a word is noticed within 30 seconds, an
   expect(connection.state().kind).toBe("connected");
   await clock.advance(15_000);
   expect(await end).toMatchObject({ code: "UNREACHABLE" });
-  expect(connection.state()).toMatchObject({ kind: "away", why: { code: "UNREACHABLE" } });
+  expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code: "UNREACHABLE" } } });
 
   relay.resume();
   const asked = connection.request(get("/x"));

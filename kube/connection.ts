@@ -1,7 +1,7 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import { createLinesAnswer, createWholeAnswer } from "./answer.ts";
-import type { Cluster } from "./cluster.ts";
+import type { ClusterSource } from "./cluster.ts";
 import { withinLimits } from "./deadline.ts";
 import { KubeError } from "./error.ts";
 import { createLanes, type Lane, type Rates } from "./lanes.ts";
@@ -34,7 +34,7 @@ export type LinesRequest = Omit<KubeRequest, "deadlineMs"> & {
   readonly deadlineMs?: number;
 };
 
-/** One HTTP/2 session to one API server, made when it is needed and made anew when it is lost or our certificate changes. */
+/** One HTTP/2 session to one API server, made when it is needed, and made anew when it is lost or its server or our certificate changes. */
 export interface Connection {
   /**
    * Resolves with the parsed JSON of a 2xx answer, undefined for an empty one. Rejects with `KubeError`. What may be sent again
@@ -52,7 +52,9 @@ export interface Connection {
 }
 
 export interface ConnectionOptions {
-  readonly cluster: Cluster;
+  readonly cluster: ClusterSource;
+  /** What this node is called: who is refused something under another name is told so. */
+  readonly nodeName?: string;
   readonly userAgent: string;
   readonly rates: Rates;
   readonly clock: Clock;
@@ -65,9 +67,10 @@ export interface ConnectionOptions {
 const OPEN_WITHIN_MS = 30_000;
 
 /** Connects with the first request. */
-export function createConnection({ cluster, userAgent, rates, clock, random, log }: ConnectionOptions): Connection {
-  const sessions = createSessions({ cluster, clock, random, log });
-  const send = createSender({ cluster, userAgent, sessions, lanes: createLanes(rates, clock), clock, log });
+export function createConnection(options: ConnectionOptions): Connection {
+  const { cluster, nodeName, userAgent, rates, clock, random, log } = options;
+  const sessions = createSessions({ server: cluster.server, clock, random, log });
+  const send = createSender({ cluster, nodeName, userAgent, sessions, lanes: createLanes(rates, clock), clock, log });
   const closing = new AbortController();
 
   /** Sends it again and again while that may help. */
@@ -143,5 +146,5 @@ function toSend(request: Omit<KubeRequest, "deadlineMs" | "signal">): Omit<Wante
 }
 
 function whyAway(state: ConnectionState): KubeError | undefined {
-  return state.kind === "away" ? state.why : undefined;
+  return state.kind === "away" ? state.lastFailure.why : undefined;
 }

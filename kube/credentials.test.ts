@@ -29,7 +29,7 @@ beforeEach(() => {
 
 const credentialsOf = (source: IdentitySource) => createCredentials({ source, files: disk.at("/"), clock, log });
 const write = (path: string, content: string) => disk.at("/").write(path, content, 0o600);
-const file = (path: string) => ({ kind: "file", path }) as const;
+const file = (path: string) => ({ kind: "file", path, namedBy: "the kubeconfig" }) as const;
 
 test("a token's file is read again when it has changed, and looked at no more than once a second", async () => {
   await write("/token", "one\n");
@@ -89,7 +89,7 @@ test("a certificate that is replaced before its key waits for it, which is said 
     expect(await credentials.identity()).toBe(before);
   }
   expect(log.told()).toEqual([
-    "warn: the credentials for the API server have changed and cannot be used; those before stay",
+    "warn: the credentials for the API server cannot be used any more, and what was read before stays: the key in /c.key does not belong to the certificate in /c.crt: replace the one that is of another pair",
   ]);
 
   await write("/c.key", second.key);
@@ -123,7 +123,11 @@ test("words of the kubeconfig itself are read once, and no file is looked at", a
 const inline = (text: string, where: string) => ({ kind: "inline", text, where }) as const;
 const hidden = "planted-4711";
 const rows: readonly [what: string, source: IdentitySource, says: string][] = [
-  ["a token's file that is not there", { token: file("/none") }, "/none does not exist"],
+  [
+    "a token's file that is not there",
+    { token: file("/none") },
+    "/none does not exist: the kubeconfig names it; put it there, readable, or name another",
+  ],
   ["an empty token", { token: inline(" \n", "/t") }, "the token in /t is empty"],
   [
     "a token in two lines",

@@ -62,6 +62,19 @@ export class KubeError extends Error {
   }
 }
 
+const AWAY: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TLS", "UNAUTHORIZED", "CREDENTIALS"]);
+
+/** Whether there is no server for us after such a failure, as far as we know. */
+export function isAway({ code }: KubeError): boolean {
+  return AWAY.has(code);
+}
+
+/** Whether the connection tells of it, once for all who ask something of the server: it stands between us and the server as such. */
+export function isToldByConnection(error: unknown): boolean {
+  if (!(error instanceof KubeError)) return false;
+  return isAway(error) || (error.code === "TIMEOUT" && isToldByConnection(error.cause));
+}
+
 /** As much as we read of a `metav1.Status`: the body of an answer that is no success, and the object of a watch's ERROR event. */
 export interface StatusWords {
   readonly code?: number | undefined;

@@ -15,8 +15,8 @@ export interface ExecPlugin {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly installHint: string | undefined;
-  /** What the program is told of the cluster, if it is to be told. */
-  readonly cluster: Readonly<Record<string, unknown>> | undefined;
+  /** What the program is told of the cluster, if it is to be told. Rejects with `KubeError`. */
+  readonly cluster: (() => Promise<Readonly<Record<string, unknown>>>) | undefined;
 }
 
 export interface ExecPluginOptions {
@@ -85,7 +85,7 @@ export function createExecCredentials(options: ExecPluginOptions): Credentials {
 
 async function ask({ plugin, exec, environment }: ExecPluginOptions): Promise<Given> {
   const { command, args, apiVersion, cluster, installHint } = plugin;
-  const spec = { ...(cluster && { cluster }), interactive: false };
+  const spec = { ...(cluster && { cluster: await cluster() }), interactive: false };
   const env = {
     ...defined(environment),
     ...plugin.env,

@@ -472,14 +472,14 @@ describe("an outage", () => {
     await stop();
   });
 
-  test("is told once, and so is its end", async () => {
+  test("is told once for each reason, and so is its end", async () => {
     const { connection, clock, told, stop } = await aCompleteFollow();
     await connection.last.end(unreachable());
     for (let round = 0; round < 4; round += 1) {
       await clock.advance(15_000);
       await connection.last.end(new KubeError("UNAUTHORIZED", "who are you?", { status: 401 }));
     }
-    expect(told()).toEqual(["away: UNREACHABLE"]);
+    expect(told()).toEqual(["away: UNREACHABLE", "away: UNAUTHORIZED"]);
     await clock.advance(15_000);
     await connection.last.open();
     await connection.last.send(bookmark(20), event("MODIFIED", "web", 21));

@@ -2,7 +2,7 @@ import { type Clock, sleep } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import { createBackOff } from "./back-off.ts";
 import type { Connection } from "./connection.ts";
-import { KubeError } from "./error.ts";
+import { KubeError, type KubeErrorCode } from "./error.ts";
 import { listAll } from "./list.ts";
 import type { Recovery } from "./recovery.ts";
 import type { KubeObject, Resource, Selector } from "./resource.ts";
@@ -15,7 +15,7 @@ export interface FollowListener<T extends KubeObject> {
   changed(kind: "added" | "modified" | "deleted", object: T): void;
   /** The server has said how things are: all there is, a change, or that there was none (a bookmark). */
   heard?(): void;
-  /** What was told may be out of date from now on. Told once, until `back`; the first failure says why. */
+  /** What was told may be out of date from now on, until `back`. Told again only where the code is another one. */
   away(error: KubeError): void;
   back(): void;
 }
@@ -180,17 +180,17 @@ function settle(place: Place, end: WatchEnd): "at once" | "after a while" {
   }
 }
 
-/** However many attempts fail in a row, one is told, and so is their end. */
+/** However many attempts fail in a row for one reason, one is told, and so is their end. */
 function createOutage(listener: Pick<FollowListener<KubeObject>, "away" | "back">) {
-  let isAway = false;
+  let told: KubeErrorCode | undefined;
   return {
     begin(error: KubeError): void {
-      if (!isAway) listener.away(error);
-      isAway = true;
+      if (told !== error.code) listener.away(error);
+      told = error.code;
     },
     end(): void {
-      if (isAway) listener.back();
-      isAway = false;
+      if (told !== undefined) listener.back();
+      told = undefined;
     },
   };
 }

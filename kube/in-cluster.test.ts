@@ -19,7 +19,8 @@ async function podWith(environment: Readonly<Record<string, string>>) {
 
 test("the service account of a pod is who we are, and its token is taken up when it is renewed", async () => {
   const pod = await podWith({ KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" });
-  const cluster = await pod.read();
+  const source = pod.read();
+  const cluster = await source.latest();
   expect(cluster.server.href).toBe("https://10.96.0.1/");
   expect(cluster.certificateAuthority).toBe(authority.cert);
   expect(await cluster.credentials.identity()).toEqual({ token: "one" });
@@ -30,15 +31,48 @@ test("the service account of a pod is who we are, and its token is taken up when
 
 test("an IPv6 address is one too", async () => {
   const pod = await podWith({ KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "6443" });
-  expect((await pod.read()).server.host).toBe("[fd00::1]:6443");
+  expect(pod.read().server().host).toBe("[fd00::1]:6443");
 });
 
-test("outside of a pod it is said that this is none", async () => {
-  const pod = await podWith({});
-  const error = await pod.read().catch((failure: unknown) => failure);
-  expect(error).toMatchObject({
-    code: "CREDENTIALS",
-    message:
-      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no container of a pod, so name a kubeconfig",
-  });
+test("an authority that is replaced is taken up, and one that cannot be used is not", async () => {
+  const pod = await podWith({ KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" });
+  const source = pod.read();
+  const before = await source.latest();
+  const write = async (text: string) => {
+    await pod.files.write(`${folder}/ca.crt`, text, 0o644);
+    await pod.clock.advance(1000);
+  };
+  await write("half");
+  expect(await source.latest()).toBe(before);
+  const { cert } = createAuthority("kubernetes");
+  await write(cert);
+  expect((await source.latest()).certificateAuthority).toBe(cert);
+  expect((await source.latest()).credentials).toBe(before.credentials);
 });
+
+test("a volume that is not there yet is waited for", async () => {
+  const pod = await podWith({ KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" });
+  await pod.files.remove(`${folder}/ca.crt`);
+  const source = pod.read();
+  const missing = await source.latest().catch((failure: unknown) => failure);
+  expect(missing).toMatchObject({
+    code: "CREDENTIALS",
+    message: expect.stringContaining("ca.crt does not exist: --in-cluster names it"),
+  });
+  await pod.files.write(`${folder}/ca.crt`, authority.cert, 0o644);
+  expect((await source.latest()).certificateAuthority).toBe(authority.cert);
+});
+
+const nowhere: readonly Readonly<Record<string, string>>[] = [
+  {},
+  { KUBERNETES_SERVICE_HOST: "10.96.0.1" },
+  { KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "tcp://10.96.0.1:443" },
+  { KUBERNETES_SERVICE_HOST: "a b", KUBERNETES_SERVICE_PORT: "443" },
+];
+for (const environment of nowhere)
+  test(`outside of a pod it is said that this is none: ${JSON.stringify(environment)}`, async () => {
+    const pod = await podWith(environment);
+    expect(pod.read).toThrow(
+      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an API server: outside of a pod give --kubeconfig instead of --in-cluster",
+    );
+  });

@@ -4,11 +4,16 @@ import type { Cluster } from "./cluster.ts";
 import { type ExecPlugin, execApiVersions } from "./exec-plugin.ts";
 import { boolAt, mapAt, mapsAt, refuse, textAt, textsAt } from "./kubeconfig-field.ts";
 
+/** What a plugin is told of the cluster. */
+export type ToldOfCluster = Omit<Cluster, "credentials" | "certificateAuthority"> & {
+  readonly authority: () => Promise<string | undefined>;
+};
+
 /** The credential plugin of a user, undefined where there is none. `told` is what the kubeconfig says of the cluster. */
 export function readExecPlugin(
   user: MapNode,
   cluster: MapNode,
-  told: Omit<Cluster, "credentials">,
+  told: ToldOfCluster,
   kubeconfig: string,
 ): ExecPlugin | undefined {
   const exec = mapAt(user, "exec");
@@ -21,7 +26,7 @@ export function readExecPlugin(
     args: textsAt(exec, "args"),
     env: Object.fromEntries(env),
     installHint: textAt(exec, "installHint"),
-    cluster: boolAt(exec, "provideClusterInfo") ? describeCluster(cluster, told) : undefined,
+    cluster: boolAt(exec, "provideClusterInfo") ? () => describeCluster(cluster, told) : undefined,
   };
 }
 
@@ -41,8 +46,9 @@ function readApiVersion(exec: MapNode): ExecPlugin["apiVersion"] {
 }
 
 /** `spec.cluster` of the ExecCredential that the plugin is handed. */
-function describeCluster(cluster: MapNode, told: Omit<Cluster, "credentials">): Readonly<Record<string, unknown>> {
-  const { certificateAuthority, tlsServerName, insecureSkipTlsVerify } = told;
+async function describeCluster(cluster: MapNode, told: ToldOfCluster): Promise<Readonly<Record<string, unknown>>> {
+  const { authority, tlsServerName, insecureSkipTlsVerify } = told;
+  const certificateAuthority = await authority();
   const config = mapsAt(cluster, "extensions").find(
     (one) => textAt(one, "name") === "client.authentication.k8s.io/exec",
   );

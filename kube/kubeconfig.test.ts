@@ -4,7 +4,7 @@ import { FakeClock } from "../test/fakes/clock.ts";
 import { FakeDisk } from "../test/fakes/files.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { createAuthority } from "../test/upstream/pki.ts";
-import type { Cluster } from "./cluster.ts";
+import type { Cluster, ClusterSource } from "./cluster.ts";
 import { KubeError } from "./error.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
 
@@ -48,12 +48,13 @@ function nodeWith(files: Readonly<Record<string, string>>, exec?: Exec) {
     for (const folder of ["etc/kubernetes/pki", "var/lib/kubelet/pki"]) await root.makeFolder(folder, 0o755);
     for (const [name, content] of Object.entries(files)) await root.write(name, content, 0o600);
   })();
-  const read = async (): Promise<Cluster> => {
+  const source = async (): Promise<ClusterSource> => {
     await ready;
     const none: Exec = { run: () => Promise.reject(new Error("nothing is to be run")) };
     return await readKubeconfig({ path, files: root, exec: exec ?? none, environment: { PATH: "/bin" }, clock, log });
   };
-  return { read, log };
+  const read = async (): Promise<Cluster> => (await source()).latest();
+  return { source, read, log, clock, root };
 }
 
 test("inline credentials, as kubeadm writes them for an administrator", async () => {
@@ -215,11 +216,6 @@ describe("is refused with its line, and without a value of the user:", () => {
       `certificate-authority-data (${path}:7) holds no certificate in PEM form`,
     ],
     [
-      "an authority's file that is not there",
-      kubeconfig([server, "certificate-authority: ca.crt"], []),
-      "/etc/kubernetes/ca.crt does not exist",
-    ],
-    [
       "a proxy",
       kubeconfig([...goodCluster, "proxy-url: http://p:1"], []),
       `${path}:8: proxy-url: proxies are not supported`,
@@ -277,15 +273,103 @@ describe("is refused with its line, and without a value of the user:", () => {
   ];
   for (const [what, text, says] of rows)
     test(what, async () => {
-      const error = await failureOf(nodeWith({ [path]: text }).read());
+      const error = await failureOf(nodeWith({ [path]: text }).source());
       expect(error.message).toStartWith(says);
       expect(error.code).toBe("CREDENTIALS");
       expect(Bun.inspect(error, { depth: 20 }).replaceAll(text, "")).not.toContain(hidden);
     });
 
   test("a kubeconfig that is not there", async () => {
-    const error = await failureOf(nodeWith({}).read());
-    expect(error.message).toBe(`the kubeconfig cannot be read: ${path} does not exist`);
+    const error = await failureOf(nodeWith({}).source());
+    expect(error.message).toBe(
+      `the kubeconfig cannot be read: ${path} does not exist; without --kubeconfig the node stands alone`,
+    );
+  });
+});
+
+describe("while the agent runs", () => {
+  const second = createAuthority("kubernetes");
+  const inToken = (token: string) => kubeconfig(goodCluster, [`token: ${token}`]);
+  const tokenOf = async ({ credentials }: Cluster) => (await credentials.identity()).token;
+
+  async function following(files: Readonly<Record<string, string>>) {
+    const { source, root, clock, log } = nodeWith(files);
+    const { server: serverNow, latest } = await source();
+    const put = async (name: string, text: string) => {
+      await root.write(name, text, 0o600);
+      await clock.advance(1000);
+    };
+    return { latest, serverNow, put, log, remove: (name: string) => root.remove(name), clock };
+  }
+
+  test("another kubeconfig in its place is taken up; a broken one or none leaves what was read, which is said once", async () => {
+    const { latest, serverNow, put, remove, clock, log } = await following({ [path]: inToken("one") });
+    const before = await latest();
+    for (const text of ["apiVersion: v1\nkind: Con", "", inToken("one").replace("server:", "serv:")]) {
+      await put(path, text);
+      for (let count = 0; count < 3; count += 1) expect(await latest()).toBe(before);
+    }
+    await remove(path);
+    await clock.advance(1000);
+    expect(await latest()).toBe(before);
+    expect(log.told().map((line) => line.replace(/and what was read before stays: /, ""))).toEqual([
+      `warn: the kubeconfig cannot be used any more, ${path}: is no kubeconfig: its kind is not Config`,
+      `warn: the kubeconfig cannot be used any more, ${path}: is no kubeconfig: it holds no fields`,
+      `warn: the kubeconfig cannot be used any more, ${path}:5: server is missing`,
+      `warn: the kubeconfig cannot be used any more, the kubeconfig cannot be read: ${path} does not exist; without --kubeconfig the node stands alone`,
+    ]);
+
+    await put(path, inToken("two").replace("10.0.0.1", "10.0.0.2"));
+    expect([await tokenOf(await latest()), serverNow().host]).toEqual(["two", "10.0.0.2:6443"]);
+    expect(log.told()).toEqual(["info: the kubeconfig can be used again"]);
+  });
+
+  test("one that was only touched changes nothing, nor for its user", async () => {
+    const { latest, put } = await following({ [path]: inToken("one") });
+    const before = await latest();
+    await put(path, inToken("one"));
+    expect(await latest()).toBe(before);
+    await put(path, `# a comment\n${inToken("one")}`);
+    const { credentials, ...rest } = await latest();
+    const { credentials: _, ...restBefore } = before;
+    expect(rest).toEqual(restBefore);
+    expect(await credentials.identity()).toEqual({ token: "one" });
+  });
+
+  test("one whose user cannot be had yet waits until it can", async () => {
+    const { latest, put } = await following({ [path]: inToken("one") });
+    const before = await latest();
+    await put(path, kubeconfig(goodCluster, ["tokenFile: token"]));
+    expect(await latest()).toBe(before);
+    await put("/etc/kubernetes/token", "two");
+    expect(await tokenOf(await latest())).toBe("two");
+  });
+
+  test("the file of its authority is taken up when it changes, and the user stays", async () => {
+    const text = kubeconfig([server, "certificate-authority: ca.crt"], ["token: one"]);
+    const { latest, put } = await following({ [path]: text, "/etc/kubernetes/ca.crt": authority.cert });
+    const before = await latest();
+    await put("/etc/kubernetes/ca.crt", second.cert.slice(0, 100));
+    expect(await latest()).toBe(before);
+    await put("/etc/kubernetes/ca.crt", second.cert);
+    const after = await latest();
+    expect(after).toEqual({ ...before, certificateAuthority: second.cert });
+    expect(after.credentials).toBe(before.credentials);
+  });
+
+  test("the file of its authority may come later than it, and so may another one's that it names then", async () => {
+    const named = (file: string) => kubeconfig([server, `certificate-authority: ${file}`], ["token: one"]);
+    const { latest, put } = await following({ [path]: named("ca.crt") });
+    expect((await failureOf(latest())).message).toBe(
+      `/etc/kubernetes/ca.crt does not exist: certificate-authority (${path}:7) names it; put it there, readable, or name another`,
+    );
+    await put("/etc/kubernetes/ca.crt", authority.cert);
+    expect((await latest()).certificateAuthority).toBe(authority.cert);
+    await put("/etc/kubernetes/new.crt", second.cert);
+    await put(path, named("new.crt"));
+    expect((await latest()).certificateAuthority).toBe(second.cert);
+    await put("/etc/kubernetes/new.crt", authority.cert);
+    expect((await latest()).certificateAuthority).toBe(authority.cert);
   });
 });
 

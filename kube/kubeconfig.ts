@@ -6,11 +6,12 @@ import type { Log } from "../host/log.ts";
 import { YamlError } from "../proto/yaml/error.ts";
 import type { MapNode } from "../proto/yaml/node.ts";
 import { parseYaml } from "../proto/yaml/parse.ts";
-import type { Cluster } from "./cluster.ts";
+import { type Cluster, type ClusterSource, isSamePlace } from "./cluster.ts";
 import { type Credentials, createCredentials, type IdentitySource, readText, type TextSource } from "./credentials.ts";
 import { KubeError } from "./error.ts";
 import { createExecCredentials } from "./exec-plugin.ts";
-import { readExecPlugin } from "./kubeconfig-exec.ts";
+import { createKept } from "./kept.ts";
+import { readExecPlugin, type ToldOfCluster } from "./kubeconfig-exec.ts";
 import { boolAt, mapAt, namedAt, refuse, refuseIfGiven, textAt } from "./kubeconfig-field.ts";
 import { readCertificates } from "./pem.ts";
 
@@ -29,32 +30,92 @@ export interface KubeconfigOptions {
 const LARGEST_BYTES = 1 << 20;
 
 /**
- * Reads the cluster and the user of a kubeconfig's current-context. Paths in it are relative to its folder. Files of credentials are
- * read with the first request; whatever is wrong in the kubeconfig itself, or names something that we cannot do, rejects with
+ * The cluster and the user of a kubeconfig's current-context. Paths in it are relative to its folder; the files that it names are read
+ * with the first request. Whatever is wrong in the kubeconfig itself, or names something that we cannot do, rejects at once with
  * `KubeError` of code CREDENTIALS and with file and line. No value of a user is ever quoted.
  */
-export async function readKubeconfig(options: KubeconfigOptions): Promise<Cluster> {
-  const root = await readRoot(options);
+export async function readKubeconfig(options: KubeconfigOptions): Promise<ClusterSource> {
+  const { path, files, clock, log } = options;
+  /** As it was read last, of use or not. */
+  let said = await readSaid(options, undefined);
+  let used: Cluster | undefined;
+  const kept = createKept({
+    what: "the kubeconfig",
+    paths: () => [path, ...(said.authority?.kind === "file" ? [said.authority.path] : [])],
+    async read() {
+      said = await readSaid(options, said);
+      const { told, authority, credentials } = said;
+      const certificateAuthority = await readAuthority(authority, options);
+      // Another kubeconfig takes over only when its user can be had: its files may come after it.
+      if (used !== undefined && used.credentials !== credentials) await credentials.identity();
+      used = { ...told, certificateAuthority, credentials };
+      return used;
+    },
+    isEqual,
+    files,
+    clock,
+    log,
+  });
+  return { server: () => (used ?? said.told).server, latest: kept.latest };
+}
+
+/** What a kubeconfig says, before any other file is read. */
+interface Said {
+  readonly text: string;
+  readonly told: Omit<Cluster, "credentials" | "certificateAuthority">;
+  readonly authority: TextSource | undefined;
+  readonly credentials: Credentials;
+}
+
+/** The same as before where its text is. */
+async function readSaid(options: KubeconfigOptions, before: Said | undefined): Promise<Said> {
+  const text = await readOwnText(options);
+  if (text === before?.text) return before;
+  const root = readRoot(text, options.path);
   const context = mapAt(namedAt(root, "contexts", currentContext(root)), "context");
   const cluster = mapAt(namedAt(root, "clusters", textAt(context, "cluster", "required")), "cluster");
   const user = mapAt(namedAt(root, "users", textAt(context, "user", "required")), "user");
   const told = {
     server: readServer(cluster),
-    certificateAuthority: await readAuthority(cluster, options),
     tlsServerName: textAt(cluster, "tls-server-name"),
     insecureSkipTlsVerify: boolAt(cluster, "insecure-skip-tls-verify"),
   };
+  const authority = authorityAt(cluster, options.path);
+  // What is no certificate in the kubeconfig itself is told at once.
+  if (authority?.kind === "inline") readCertificates(authority);
+  const ofCluster = { ...told, authority: () => readAuthority(authority, options) };
   if (told.insecureSkipTlsVerify)
     options.log.warn(
       { server: told.server.host },
       "insecure-skip-tls-verify is set in the kubeconfig: whoever is in between can pose as the API server",
     );
-  return { ...told, credentials: readUser(user, cluster, told, options) };
+  return { text, told, authority, credentials: readUser(user, cluster, ofCluster, options) };
 }
 
-async function readRoot({ path, files }: KubeconfigOptions): Promise<MapNode> {
+async function readAuthority(
+  source: TextSource | undefined,
+  { files }: KubeconfigOptions,
+): Promise<string | undefined> {
+  return source === undefined ? undefined : readCertificates(await readText(source, files));
+}
+
+function isEqual(one: Cluster, other: Cluster): boolean {
+  return isSamePlace(one, other) && one.credentials === other.credentials;
+}
+
+async function readOwnText({ path, files }: KubeconfigOptions): Promise<string> {
   try {
-    const root = parseYaml(await files.read(path, LARGEST_BYTES), path);
+    return await files.read(path, LARGEST_BYTES);
+  } catch (error) {
+    if (!(error instanceof FilesError)) throw error;
+    const message = `the kubeconfig cannot be read: ${error.message}; without --kubeconfig the node stands alone`;
+    throw new KubeError("CREDENTIALS", message, { cause: error });
+  }
+}
+
+function readRoot(text: string, path: string): MapNode {
+  try {
+    const root = parseYaml(text, path);
     if (root?.kind !== "map") throw refuse(path, "is no kubeconfig: it holds no fields");
     const kind = textAt(root, "kind");
     if (kind !== undefined && kind !== "Config") throw refuse(path, "is no kubeconfig: its kind is not Config");
@@ -63,10 +124,8 @@ async function readRoot({ path, files }: KubeconfigOptions): Promise<MapNode> {
       throw refuse(path, "is no kubeconfig that we know: its apiVersion is not v1");
     return root;
   } catch (error) {
-    if (error instanceof YamlError)
-      throw new KubeError("CREDENTIALS", `the kubeconfig cannot be read: ${error.message}`);
-    if (!(error instanceof FilesError)) throw error;
-    throw new KubeError("CREDENTIALS", `the kubeconfig cannot be read: ${error.message}`, { cause: error });
+    if (!(error instanceof YamlError)) throw error;
+    throw new KubeError("CREDENTIALS", `the kubeconfig cannot be read: ${error.message}`);
   }
 }
 
@@ -88,25 +147,20 @@ function readServer(cluster: MapNode): URL {
   return url;
 }
 
-async function readAuthority(cluster: MapNode, options: KubeconfigOptions): Promise<string | undefined> {
-  const source = sourceAt(cluster, "certificate-authority", options.path);
+function authorityAt(cluster: MapNode, path: string): TextSource | undefined {
+  const source = sourceAt(cluster, "certificate-authority", path);
   const isInsecure = boolAt(cluster, "insecure-skip-tls-verify");
   if (source !== undefined && isInsecure)
     throw refuse(cluster.where, "insecure-skip-tls-verify and a certificate-authority are set: only one can be meant");
-  if (source !== undefined) return readCertificates(await readText(source, options.files));
-  if (isInsecure) return undefined;
-  throw refuse(
-    cluster.where,
-    "the cluster has neither certificate-authority-data nor certificate-authority: no other authority is trusted",
-  );
+  if (source === undefined && !isInsecure)
+    throw refuse(
+      cluster.where,
+      "the cluster has neither certificate-authority-data nor certificate-authority: no other authority is trusted",
+    );
+  return source;
 }
 
-function readUser(
-  user: MapNode,
-  cluster: MapNode,
-  told: Omit<Cluster, "credentials">,
-  options: KubeconfigOptions,
-): Credentials {
+function readUser(user: MapNode, cluster: MapNode, told: ToldOfCluster, options: KubeconfigOptions): Credentials {
   const { path, files, exec, environment, clock, log } = options;
   refuseIfGiven(user, "auth-provider", "Kubernetes has no auth-provider any more: use exec");
   for (const key of ["username", "password"])
@@ -135,7 +189,7 @@ function readIdentitySource(user: MapNode, path: string): IdentitySource {
     throw refuse(user.where, "the user has only one of client-certificate and client-key");
   return {
     ...(tokenFile !== undefined
-      ? { token: { kind: "file", path: resolve(dirname(path), tokenFile) } as const }
+      ? { token: fileAt(user, "tokenFile", tokenFile, path) }
       : token !== undefined && { token: { kind: "inline", text: token, where: whereOf(user, "token") } as const }),
     ...(cert !== undefined && key !== undefined && { certificate: { cert, key } }),
   };
@@ -147,7 +201,11 @@ function sourceAt(map: MapNode, key: string, kubeconfig: string): TextSource | u
   const file = textAt(map, key);
   if (encoded !== undefined)
     return { kind: "inline", text: decode(encoded, whereOf(map, `${key}-data`)), where: whereOf(map, `${key}-data`) };
-  return file === undefined ? undefined : { kind: "file", path: resolve(dirname(kubeconfig), file) };
+  return file === undefined ? undefined : fileAt(map, key, file, kubeconfig);
+}
+
+function fileAt(map: MapNode, key: string, file: string, kubeconfig: string): TextSource {
+  return { kind: "file", path: resolve(dirname(kubeconfig), file), namedBy: whereOf(map, key) };
 }
 
 function decode(encoded: string, where: string): string {

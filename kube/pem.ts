@@ -33,7 +33,9 @@ export function readCertificatePair(cert: Pem, key: Pem): Certificate {
   const [block] = PRIVATE_KEY.exec(key.text) ?? [];
   if (block === undefined) throw unusable(`${key.where} holds no private key in PEM form that is not encrypted`);
   if (!readCertificate(certificates, cert.where).checkPrivateKey(readKey(block, key.where)))
-    throw unusable(`the key in ${key.where} does not belong to the certificate in ${cert.where}`);
+    throw unusable(
+      `the key in ${key.where} does not belong to the certificate in ${cert.where}: replace the one that is of another pair`,
+    );
   return { cert: certificates, key: `${block}\n` };
 }
 
@@ -43,7 +45,7 @@ export function timeProblem(cert: string, now: number): string | undefined {
   if (now > validToDate.getTime())
     return `our client certificate has expired on ${inWords(validToDate)}: give this node a new one`;
   if (now < validFromDate.getTime())
-    return `our client certificate is valid only from ${inWords(validFromDate)}, and this machine's clock says ${inWords(new Date(now))}: set the clock`;
+    return `our client certificate is valid only from ${inWords(validFromDate)}, and by this machine's clock it is ${dayOf(now)}: set the clock`;
   return undefined;
 }
 
@@ -52,9 +54,19 @@ export function commonNameOf(cert: string): string {
   return /^CN=(.*)$/m.exec(new X509Certificate(cert).subject)?.[1] ?? "nobody";
 }
 
+/** Its groups, as Kubernetes reads them: `system:nodes`. */
+export function organizationsOf(cert: string): readonly string[] {
+  return [...new X509Certificate(cert).subject.matchAll(/^O=(.*)$/gm)].map(([, name = ""]) => name);
+}
+
 /** `2026-01-02T03:04:05Z` */
-export function inWords(date: Date): string {
+function inWords(date: Date): string {
   return date.toISOString().replace(/\.\d+Z$/, "Z");
+}
+
+/** Only the day, so that the same trouble has the same words a moment later: `2026-01-02`. */
+export function dayOf(now: number): string {
+  return new Date(now).toISOString().slice(0, 10);
 }
 
 function readCertificate(pem: string, where: string): X509Certificate {

@@ -1,13 +1,14 @@
 import type { OutgoingHttpHeaders } from "node:http2";
 import type { Clock, Instant } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import type { Cluster } from "./cluster.ts";
-import { describeIdentity, ownTimeProblem } from "./connect-error.ts";
+import type { ClusterSource } from "./cluster.ts";
+import { describeIdentity, forbiddenWords, unauthorizedWords } from "./connect-error.ts";
 import type { Identity } from "./credentials.ts";
 import { orAborted } from "./deadline.ts";
-import { KubeError, type KubeErrorCode } from "./error.ts";
+import { isAway, KubeError } from "./error.ts";
 import { exchange, type Taker } from "./exchange.ts";
 import type { Lane, Lanes } from "./lanes.ts";
+import type { Access, Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** A request as it is sent, and who takes its answer, anew for each time that it is sent. */
@@ -27,7 +28,9 @@ export interface Wanted<T> {
 }
 
 export interface SenderOptions {
-  readonly cluster: Cluster;
+  readonly cluster: ClusterSource;
+  /** What this node is called, where whoever sends is one. */
+  readonly nodeName: string | undefined;
   readonly userAgent: string;
   readonly sessions: Sessions;
   readonly lanes: Lanes;
@@ -35,69 +38,83 @@ export interface SenderOptions {
   readonly log: Log;
 }
 
-/** After such a failure there is no server for us, as far as we know. */
-const AWAY: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TLS", "UNAUTHORIZED", "CREDENTIALS"]);
-
 /** Sends a request once; once more only where a newer identity can be had than one that was refused. Rejects with `KubeError`. */
 export type Sender = <T>(wanted: Wanted<T>, signal: AbortSignal) => Promise<T>;
 
-export function createSender({ cluster, userAgent, sessions, lanes, clock, log }: SenderOptions): Sender {
-  const { server, credentials } = cluster;
+export function createSender(options: SenderOptions): Sender {
+  const { sessions, lanes } = options;
+  const attempt = createAttempt(options);
 
-  async function sendAs<T>(identity: Identity, wanted: Wanted<T>, signal: AbortSignal): Promise<T> {
-    const { verb, method, path, body, taker } = wanted;
-    const startedAt = clock.now();
-    const note = (outcome: string) =>
-      log.debug({ method, path, outcome, durationMs: clock.now() - startedAt }, "API request");
-    try {
-      const session = await sessions.take(identity, signal);
-      const answer = taker();
-      await exchange(session, { verb, headers: headersOf(server, userAgent, identity, wanted), body, signal }, answer);
-      const value = answer.value();
-      sessions.served();
-      note("done");
-      return value;
-    } catch (error) {
-      if (!(error instanceof KubeError)) throw error;
-      note(error.code);
-      const told = explain(error, identity, clock.now());
-      if (AWAY.has(told.code)) sessions.failed(told);
-      else if (told.status !== undefined) sessions.served();
-      throw told;
-    }
-  }
-
-  async function identityNow(signal: AbortSignal): Promise<Identity> {
-    const asked = credentials.identity().catch((error: unknown) => {
+  async function accessNow(signal: AbortSignal): Promise<Access> {
+    const asked = readAccess(options.cluster).catch((error: unknown) => {
       if (error instanceof KubeError) sessions.failed(error);
       throw error;
     });
     return await orAborted(asked, signal);
   }
 
+  async function attemptAs<T>(access: Access, wanted: Wanted<T>, signal: AbortSignal, before?: Identity): Promise<T> {
+    const outcome = await attempt(access, wanted, signal);
+    if (outcome.kind === "done") return outcome.value;
+    const { error, ofServer } = outcome;
+    if (error.code === "UNAUTHORIZED" && before === undefined) {
+      access.cluster.credentials.refused();
+      const fresh = await accessNow(signal);
+      if (fresh.identity !== access.identity) return await attemptAs(fresh, wanted, signal, access.identity);
+    }
+    if (isAway(ofServer)) sessions.failed(ofServer);
+    else if (error.status !== undefined) sessions.served();
+    throw error;
+  }
+
   return async (wanted, signal) => {
     const leave = await lanes.enter(wanted.lane, wanted.lasts, signal);
     try {
-      const identity = await identityNow(signal);
-      try {
-        return await sendAs(identity, wanted, signal);
-      } catch (error) {
-        if (!(error instanceof KubeError && error.code === "UNAUTHORIZED")) throw error;
-        credentials.refused();
-        const fresh = await identityNow(signal);
-        if (fresh === identity) throw error;
-        return await sendAs(fresh, wanted, signal);
-      }
+      return await attemptAs(await accessNow(signal), wanted, signal);
     } finally {
       leave();
     }
   };
 }
 
+async function readAccess(source: ClusterSource): Promise<Access> {
+  const cluster = await source.latest();
+  return { cluster, identity: await cluster.credentials.identity() };
+}
+
+type Outcome<T> =
+  | { readonly kind: "done"; readonly value: T }
+  /** `ofServer`: the same without the request, where it is none of its own. */
+  | { readonly kind: "failed"; readonly error: KubeError; readonly ofServer: KubeError };
+
+function createAttempt({ userAgent, nodeName, sessions, clock, log }: SenderOptions) {
+  return async <T>(access: Access, wanted: Wanted<T>, signal: AbortSignal): Promise<Outcome<T>> => {
+    const { verb, method, path, body, taker } = wanted;
+    const startedAt = clock.now();
+    const note = (outcome: string) =>
+      log.debug({ method, path, outcome, durationMs: clock.now() - startedAt }, "API request");
+    let session: Session | undefined;
+    try {
+      session = await sessions.take(access, signal);
+      const answer = taker();
+      await exchange(session, { verb, headers: headersOf(userAgent, access, wanted), body, signal }, answer);
+      const value = answer.value();
+      sessions.served();
+      note("done");
+      return { kind: "done", value };
+    } catch (error) {
+      if (!(error instanceof KubeError)) throw error;
+      note(error.code);
+      const told = explain(error, access, nodeName, clock.now());
+      const lost = told.status === undefined ? session?.why() : undefined;
+      return { kind: "failed", error: told, ofServer: lost ?? told };
+    }
+  };
+}
+
 function headersOf(
-  server: URL,
   userAgent: string,
-  { token }: Identity,
+  { cluster: { server }, identity: { token } }: Access,
   { method, path, search, body, contentType, lasts }: Wanted<unknown>,
 ): OutgoingHttpHeaders {
   return {
@@ -115,11 +132,10 @@ function headersOf(
 }
 
 /** Says whom the server has turned away, and why, where we can tell. */
-function explain(error: KubeError, identity: Identity, now: Instant): KubeError {
-  const more = (text: string) => new KubeError(error.code, `${error.message}; ${text}`, error);
-  if (error.status === 401) {
-    const advice = `it does not accept ${describeIdentity(identity)}: renew it, or use the kubeconfig of this cluster`;
-    return more(ownTimeProblem(identity, now) ?? advice);
-  }
-  return error.status === 403 ? more(`we are ${describeIdentity(identity)}`) : error;
+function explain(error: KubeError, access: Access, nodeName: string | undefined, now: Instant): KubeError {
+  if (error.status === 401) return new KubeError(error.code, unauthorizedWords({ ...access, now }), error);
+  if (error.status !== 403) return error;
+  const { identity } = access;
+  const who = nodeName === undefined ? `we are ${describeIdentity(identity)}` : forbiddenWords(identity, nodeName);
+  return new KubeError(error.code, `${error.message}; ${who}`, error);
 }

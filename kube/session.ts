@@ -11,10 +11,10 @@ import type { Cluster } from "./cluster.ts";
 import { ownTimeProblem, toConnectError } from "./connect-error.ts";
 import type { Identity } from "./credentials.ts";
 import { KubeError } from "./error.ts";
-import type { Certificate } from "./pem.ts";
 import { createWatchdog } from "./watchdog.ts";
 
-const CONNECT_WITHIN_MS = 10_000;
+/** Within the deadline of a heartbeat, so that whoever waits for one learns why it does not come. */
+const CONNECT_WITHIN_MS = 8_000;
 /** How much of one answer may be under way. Not set for the session as a whole: in Bun 1.4 that stops large answers. */
 const STREAM_WINDOW_BYTES = 1 << 20;
 
@@ -25,7 +25,6 @@ const STREAM_WINDOW_BYTES = 1 << 20;
  *         └────────────┴───────── lost, or ended by us ────────────────────────────────────────┘
  */
 export interface Session {
-  readonly certificate: Certificate | undefined;
   /** Resolves when streams can be opened, rejects when that will never be. */
   readonly ready: Promise<void>;
   /** False as soon as new streams belong to another session. */
@@ -42,9 +41,13 @@ export interface Session {
   end(why: KubeError): void;
 }
 
-export interface SessionOptions {
+/** Where the server is, and who we are to it. */
+export interface Access {
   readonly cluster: Cluster;
   readonly identity: Identity;
+}
+
+export interface SessionOptions extends Access {
   readonly clock: Clock;
   /** It takes no more streams. */
   readonly retired: () => void;
@@ -84,6 +87,8 @@ export function openSession({ cluster, identity, clock, retired, ended }: Sessio
   /** What broke it off. A server that will not have our certificate may do so without a word, or with a reset. */
   function broken(cause: unknown): KubeError {
     const now = clock.now();
+    // So a server ends what it will not go on with: what is asked next is asked on another connection.
+    if (cause === undefined && hasAnswered) return new KubeError("CLOSED", `${host} has ended the connection`);
     const isSilent = cause === undefined || Reflect.get(Object(cause), "code") === "ECONNRESET";
     const own = isSilent && !hasAnswered ? ownTimeProblem(identity, now) : undefined;
     if (own !== undefined) return new KubeError("TLS", `${host} has ended the connection: ${own}`);
@@ -103,7 +108,6 @@ export function openSession({ cluster, identity, clock, retired, ended }: Sessio
   });
 
   return {
-    certificate: identity.certificate,
     ready: readiness(http2, clock, end, host, () => why),
     takesStreams: () => !isRetired && why === undefined && !http2.closed && !http2.destroyed,
     open(headers, hasBody) {

@@ -1,25 +1,29 @@
 import { type Clock, type Instant, sleep } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import type { Cluster } from "./cluster.ts";
-import type { Identity } from "./credentials.ts";
+import { isSamePlace } from "./cluster.ts";
 import { orAborted } from "./deadline.ts";
 import { KubeError } from "./error.ts";
-import type { Certificate } from "./pem.ts";
 import { backOffMs } from "./retry.ts";
-import { openSession, type Session } from "./session.ts";
+import { type Access, openSession, type Session } from "./session.ts";
 
 /** A server that has come back is found again within this time, as long as anybody asks for it. */
 const LONGEST_PAUSE_MS = 2_000;
 
 export type ConnectionState =
   | { readonly kind: "never connected" }
-  | { readonly kind: "connected"; readonly since: Instant }
-  /** The server cannot be reached, or does not know us. `since` is the first failure, `why` the last one. */
-  | { readonly kind: "away"; readonly since: Instant; readonly why: KubeError };
+  /** `lastFailure`: of the times before. */
+  | { readonly kind: "connected"; readonly since: Instant; readonly lastFailure: Failure | undefined }
+  /** The server cannot be reached, or does not know us. `since` is the first failure. */
+  | { readonly kind: "away"; readonly since: Instant; readonly lastFailure: Failure };
+
+export interface Failure {
+  readonly at: Instant;
+  readonly why: KubeError;
+}
 
 export interface Sessions {
-  /** The session for this identity, connected. Rejects with `KubeError`, or with the signal's reason. */
-  take(identity: Identity, signal: AbortSignal): Promise<Session>;
+  /** The session to this server for this identity, connected. Rejects with `KubeError`, or with the signal's reason. */
+  take(access: Access, signal: AbortSignal): Promise<Session>;
   state(): ConnectionState;
   /** The server has answered. */
   served(): void;
@@ -29,7 +33,8 @@ export interface Sessions {
 }
 
 export interface SessionsOptions {
-  readonly cluster: Cluster;
+  /** For the log. */
+  readonly server: () => URL;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Log;
@@ -37,7 +42,7 @@ export interface SessionsOptions {
 
 /** The session that new streams belong to, from when it is begun. */
 interface Current {
-  readonly certificate: Certificate | undefined;
+  readonly access: Access;
   readonly connected: Promise<Session>;
   session: Session | undefined;
 }
@@ -46,22 +51,21 @@ interface Current {
  * One session at a time for new streams; older ones stay until their streams have ended. However many ask at once, one connection is
  * made, and after a failure only after a pause, which all that ask share.
  */
-export function createSessions({ cluster, clock, random, log }: SessionsOptions): Sessions {
+export function createSessions({ server, clock, random, log }: SessionsOptions): Sessions {
   const closing = new AbortController();
   const pause = createPause(clock, random);
-  const health = createHealth(clock);
+  const health = createHealth({ server, clock, log });
   const alive = new Set<Session>();
   let current: Current | undefined;
 
-  async function connect(identity: Identity, drop: () => void): Promise<Session> {
-    const { host } = cluster.server;
+  async function connect(access: Access, drop: () => void): Promise<Session> {
+    const { host } = access.cluster.server;
     try {
       await pause.over(closing.signal);
-      const session = openSession({ cluster, identity, clock, retired: drop, ended });
+      const session = openSession({ ...access, clock, retired: drop, ended });
       alive.add(session);
       await session.ready;
       pause.end();
-      health.served();
       log.debug({ server: host }, "connected to the API server");
       return session;
 
@@ -79,11 +83,11 @@ export function createSessions({ cluster, clock, random, log }: SessionsOptions)
     }
   }
 
-  function begin(identity: Identity): Current {
-    const connected = connect(identity, () => {
+  function begin(access: Access): Current {
+    const connected = connect(access, () => {
       if (current === own) current = undefined;
     });
-    const own: Current = { certificate: identity.certificate, connected, session: undefined };
+    const own: Current = { access, connected, session: undefined };
     const connectedTo = (session: Session) => {
       own.session = session;
       // Another identity has taken its place meanwhile; whoever waited for it is sent on to that one.
@@ -96,14 +100,14 @@ export function createSessions({ cluster, clock, random, log }: SessionsOptions)
   }
 
   return {
-    async take(identity, signal) {
+    async take(access, signal) {
       closing.signal.throwIfAborted();
-      if (current !== undefined && !isSame(current.certificate, identity.certificate)) {
+      if (current !== undefined && !isSame(current.access, access)) {
         current.session?.retire();
         current = undefined;
       }
       if (current?.session?.takesStreams() === false) current = undefined;
-      current ??= begin(identity);
+      current ??= begin(access);
       return await orAborted(current.connected, signal);
     },
     ...health,
@@ -115,19 +119,31 @@ export function createSessions({ cluster, clock, random, log }: SessionsOptions)
   };
 }
 
-function isSame(a: Certificate | undefined, b: Certificate | undefined): boolean {
-  return a?.cert === b?.cert && a?.key === b?.key;
+/** A token goes with each request, and is no matter of the session. */
+function isSame(one: Access, other: Access): boolean {
+  const [a, b] = [one.identity.certificate, other.identity.certificate];
+  return isSamePlace(one.cluster, other.cluster) && a?.cert === b?.cert && a?.key === b?.key;
 }
 
-function createHealth(clock: Clock): Pick<Sessions, "state" | "served" | "failed"> {
+/** Says each reason once, however many requests meet it, until the server answers. That a connection stands is no answer yet. */
+function createHealth({ server, clock, log }: Pick<SessionsOptions, "server" | "clock" | "log">) {
   let state: ConnectionState = { kind: "never connected" };
+  const told = new Set<string>();
   return {
     state: () => state,
     served() {
-      if (state.kind !== "connected") state = { kind: "connected", since: clock.now() };
+      if (state.kind === "connected") return;
+      const lastFailure = state.kind === "away" ? state.lastFailure : undefined;
+      state = { kind: "connected", since: clock.now(), lastFailure };
+      if (told.size > 0) log.info({ server: server().host }, "the API server answers again");
+      told.clear();
     },
-    failed(why) {
-      state = { kind: "away", since: state.kind === "away" ? state.since : clock.now(), why };
+    failed(why: KubeError) {
+      const at = clock.now();
+      state = { kind: "away", since: state.kind === "away" ? state.since : at, lastFailure: { at, why } };
+      if (!told.has(why.message))
+        log.warn({ server: server().host }, `the API server cannot be used: ${why.message}; trying again`);
+      told.add(why.message);
     },
   };
 }

@@ -81,7 +81,7 @@ test("a mirror pod is not what should run, and only told of", async () => {
   expect(scene.heard()).toEqual(["[static]", "[static (deleted)]", "[static (deleted) is gone]"]);
 });
 
-test("while the API server is away nothing changes, which is said once; what was missed is heard when it is back", async () => {
+test("while the API server is away nothing changes, which is for the connection to say; what was missed is heard when it is back", async () => {
   const scene = await createScene();
   await scene.make("web");
   scene.heard();
@@ -91,8 +91,19 @@ test("while the API server is away nothing changes, which is said once; what was
   scene.kube.comeBack();
   await scene.clock.advance(60_000);
   expect(scene.heard()).toContain("[back]");
-  expect(scene.log.told().filter((line) => /pods/.test(line))).toEqual([
-    "error: pods cannot be heard of from the API server: the API server is down; those known stay as they are",
+  expect(scene.log.told()).toEqual([]);
+});
+
+test("a server that refuses to tell of pods is told of once, and so is the end of that, also where it was away before", async () => {
+  const scene = await createScene();
+  const forbidden = Array.from({ length: 5 }, () => new KubeError("FORBIDDEN", "pods is forbidden", { status: 403 }));
+  scene.kube.goDown();
+  await scene.clock.advance(5_000);
+  scene.kube.failures = { watch: forbidden };
+  scene.kube.comeBack();
+  await scene.clock.advance(120_000);
+  expect(scene.log.told()).toEqual([
+    "error: pods cannot be heard of from the API server: pods is forbidden; those known stay as they are",
     "info: pods are heard of from the API server again",
   ]);
 });

@@ -1,6 +1,6 @@
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
-import type { KubeError } from "../../kube/error.ts";
+import { isToldByConnection, type KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
@@ -85,7 +85,8 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
       }
     },
     away(error: KubeError) {
-      trouble.met(`pods cannot be heard of from the API server: ${error.message}; those known stay as they are`);
+      if (!isToldByConnection(error))
+        trouble.met(`pods cannot be heard of from the API server: ${error.message}; those known stay as they are`);
       listener.away(error);
     },
     back() {

@@ -1,6 +1,6 @@
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
-import type { KubeError } from "../../kube/error.ts";
+import { isToldByConnection, type KubeError } from "../../kube/error.ts";
 import type { FollowListener } from "../../kube/follow.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
 import { createTrouble } from "./trouble.ts";
@@ -57,8 +57,9 @@ export function createCollection<T extends KubeObject>(settings: CollectionSetti
       settle();
     },
     away(error: KubeError) {
-      // Later on what was read is good enough, and whoever follows the pods tells of the outage.
-      if (!isRead) trouble.met(`${plural} cannot be read from the API server: ${error.message}`);
+      // Later on what was read is good enough, and whoever follows the pods tells of what is wrong.
+      if (!isRead && !isToldByConnection(error))
+        trouble.met(`${plural} cannot be read from the API server: ${error.message}`);
     },
     back() {
       // What was missed is told as changes, or anew.

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { KubeError } from "../../kube/error.ts";
 import { services } from "../../kube/resource.ts";
 import type { Service, ServiceSpec } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
@@ -84,19 +85,18 @@ test("what no variable tells of is not kept", async () => {
   expect(names()).toEqual([]);
 });
 
-test("an outage changes nothing of what was read; one before is told, and its end", async () => {
+test("an outage changes nothing of what was read; what is refused before is told, and its end", async () => {
   const { clock, kube, make, begin } = await createScene();
   await make("shop", "web");
-  kube.goDown();
+  kube.failures = { watch: [new KubeError("FORBIDDEN", "watch services: forbidden", { status: 403 })] };
   const { log, names } = begin();
   await rest();
-  kube.comeBack();
   await clock.advance(60_000);
   await rest();
   expect(names()).toEqual(["shop/web"]);
   expect(log.lines.map(({ message }) => message)).toMatchInlineSnapshot(`
     [
-      "services cannot be read from the API server: watch services: connection refused",
+      "services cannot be read from the API server: watch services: forbidden",
       "services are read from the API server",
     ]
   `);

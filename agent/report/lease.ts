@@ -6,7 +6,7 @@ import { leases } from "../../kube/resource.ts";
 import type { Lease } from "../../proto/kubernetes/gen/types.ts";
 import { leaseNamespace, leaseOf, renewAfterMs, renewedAt } from "../decide/lease.ts";
 import type { NodeSettings } from "../decide/node-settings.ts";
-import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
+import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
 export interface LeaseParts {
   readonly kube: Pick<Kube, "get" | "create" | "replace">;
@@ -25,6 +25,8 @@ export interface LeaseState {
   readonly renewedAt: Instant | undefined;
   /** Why it has not since. */
   readonly error: unknown;
+  /** When that was. */
+  readonly failedAt: Instant | undefined;
 }
 
 export interface NodeLease {
@@ -43,17 +45,18 @@ export function createNodeLease(parts: LeaseParts): NodeLease {
   const { clock, log, random, settings, nodeUid } = parts;
   const bell = createBell(clock);
   const renewal = createRenewal(parts);
-  let state: LeaseState = { renewedAt: undefined, error: undefined };
+  const trouble = createTrouble(log, "the node's lease cannot be renewed; trying again");
+  let state: LeaseState = { renewedAt: undefined, error: undefined, failedAt: undefined };
 
   async function renew(uid: string, signal: AbortSignal): Promise<boolean> {
     try {
       await renewal.renew(uid, signal);
-      state = { renewedAt: clock.now(), error: undefined };
+      trouble.over();
+      state = { renewedAt: clock.now(), error: undefined, failedAt: undefined };
       return true;
     } catch (error) {
-      const isNews = state.error === undefined && !signal.aborted;
-      if (isNews) log[isOutage(error) ? "debug" : "warn"]({ err: error }, "the node's lease cannot be renewed");
-      state = { ...state, error };
+      if (!signal.aborted) trouble.met(error);
+      state = { ...state, error, failedAt: clock.now() };
       return false;
     }
   }

@@ -16,7 +16,7 @@ import {
 import type { NodeSettings } from "../decide/node-settings.ts";
 import type { ObservedNode } from "../decide/observed-node.ts";
 import { registerNode } from "./registration.ts";
-import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
+import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
 /** What is known of the Node object; `agent/desired/own-node.ts` follows it. */
 export interface KnownNode {
@@ -46,6 +46,8 @@ export interface NodeReportState {
   readonly reportedAt: Instant | undefined;
   /** Why the last attempt failed; undefined where it did not. */
   readonly error: unknown;
+  /** When that was. */
+  readonly failedAt: Instant | undefined;
 }
 
 export interface NodeReport {
@@ -72,8 +74,9 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
   const { kube, clock, log, random, settings, known, record, reported, deadlineMs } = parts;
   const news = createBell(clock);
   const retry = createBell(clock);
+  const trouble = createTrouble(log, "the node's status cannot be reported; trying again");
   let memory: NodeMemory = emptyNodeMemory;
-  let state: NodeReportState = { reportedAt: undefined, error: undefined };
+  let state: NodeReportState = { reportedAt: undefined, error: undefined, failedAt: undefined };
   let failures = 0;
 
   function succeed(decided: Pick<NodeDecision, "memory" | "events">): void {
@@ -84,12 +87,13 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
   function taken(node: Node): void {
     known.heard(node);
     failures = 0;
-    state = { reportedAt: clock.now(), error: undefined };
+    trouble.over();
+    state = { reportedAt: clock.now(), error: undefined, failedAt: undefined };
     reported();
   }
 
   function note(error: unknown): void {
-    state = { ...state, error };
+    state = { ...state, error, failedAt: error === undefined ? undefined : clock.now() };
   }
 
   async function register(signal: AbortSignal): Promise<void> {
@@ -117,8 +121,7 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
 
   async function fail(error: unknown, signal: AbortSignal): Promise<void> {
     failures += 1;
-    const isNews = state.error === undefined;
-    if (isNews) log[isOutage(error) ? "debug" : "warn"]({ err: error }, "the node's status cannot be reported");
+    trouble.met(error);
     note(error);
     if (hasCode(error, "NOT_FOUND")) known.missed();
     if (hasCode(error, "CONFLICT")) await readAnew(parts, signal);

@@ -4,7 +4,7 @@ import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import { nodes } from "../../kube/resource.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
-import { hasCode, retryAfterMs } from "./retry.ts";
+import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
 export interface RegistrationParts {
   readonly kube: Pick<Kube, "create" | "get">;
@@ -30,7 +30,7 @@ export interface Registered {
  */
 export async function registerNode(parts: RegistrationParts, signal: AbortSignal): Promise<Registered> {
   const { clock, log, nodeName: node } = parts;
-  let told = "";
+  const trouble = createTrouble(log, "the node cannot be registered yet; trying again", { node });
   for (let failures = 1; ; failures += 1) {
     try {
       const registered = await attempt(parts, signal);
@@ -38,9 +38,7 @@ export async function registerNode(parts: RegistrationParts, signal: AbortSignal
       return registered;
     } catch (error) {
       signal.throwIfAborted();
-      const message = error instanceof Error ? error.message : String(error);
-      if (message !== told) log.warn({ node, err: error }, "the node cannot be registered yet; trying again");
-      told = message;
+      trouble.met(error);
       parts.failed(error);
       await sleep(clock, retryAfterMs(failures, error), signal);
     }

@@ -1,4 +1,5 @@
-import { KubeError, type KubeErrorCode } from "../../kube/error.ts";
+import type { Log, LogFields } from "../../host/log.ts";
+import { isToldByConnection, KubeError, type KubeErrorCode } from "../../kube/error.ts";
 
 const FIRST_MS = 100;
 const LONGEST_MS = 7_000;
@@ -12,11 +13,14 @@ export function retryAfterMs(failures: number, error: unknown): number {
   return Math.max(delayMs, Math.min(requestedMs, LONGEST_REQUESTED_MS));
 }
 
-/** Told by whoever follows the API server, once for all. */
-const outages: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TIMEOUT", "CLOSED", "CANCELLED"]);
-
+/** Whether it lies between us and the API server, and not in what was asked for: asked again, it may be carried out. */
 export function isOutage(error: unknown): boolean {
-  return error instanceof KubeError && outages.has(error.code);
+  return isToldElsewhere(error) || hasCode(error, "TIMEOUT");
+}
+
+/** Whether nothing has to be said of it: the connection does, once for all, or there is nothing to say. */
+function isToldElsewhere(error: unknown): boolean {
+  return isToldByConnection(error) || hasCode(error, "CLOSED", "CANCELLED");
 }
 
 /** The server answers, and serves nobody, or not us: whatever the request was, it may be taken later. */
@@ -26,4 +30,23 @@ export function isOfServer(error: unknown): boolean {
 
 export function hasCode(error: unknown, ...codes: readonly KubeErrorCode[]): boolean {
   return error instanceof KubeError && codes.includes(error.code);
+}
+
+/** What stands in the way of something that is tried again and again: each reason is told once, until it is over. */
+export interface Trouble {
+  met(error: unknown): void;
+  over(): void;
+}
+
+export function createTrouble(log: Log, sentence: string, fields: LogFields = {}): Trouble {
+  const told = new Set<string>();
+  return {
+    met(error) {
+      const message = error instanceof Error ? error.message : String(error);
+      const level = isToldElsewhere(error) || told.has(message) ? "debug" : "warn";
+      log[level]({ ...fields, err: error }, sentence);
+      told.add(message);
+    },
+    over: () => told.clear(),
+  };
 }

@@ -4,16 +4,21 @@ import type { NodeReport, RuntimeState } from "../decide/node-report.ts";
 export type ConnectionStatus =
   /** Nothing has been answered since the agent has begun, and nothing has failed. */
   | { readonly state: "connecting" }
-  | { readonly state: "connected"; readonly since: string }
-  /** Since the first failure; the message is of the last one. */
-  | { readonly state: "away"; readonly since: string; readonly message: string };
+  | { readonly state: "connected"; readonly since: string; readonly lastError?: LastError }
+  /** Since the first failure; it is tried again and again. */
+  | { readonly state: "away"; readonly since: string; readonly lastError: LastError };
+
+export interface LastError {
+  readonly at: string;
+  readonly message: string;
+}
 
 /** What is done, or heard, again and again. */
 export interface Upkeep {
   /** When it last succeeded; left out if it never has. */
   readonly last?: string;
-  /** Why it has not succeeded since; left out while nothing is wrong. */
-  readonly error?: string;
+  /** Why it has not succeeded since, though it is tried again and again; left out while nothing is wrong. */
+  readonly error?: LastError;
 }
 
 export interface ClusterStatus {

@@ -6,6 +6,7 @@ import { createClock } from "../../host/clock.ts";
 import { createKube } from "../../kube/client.ts";
 import { createConnection } from "../../kube/connection.ts";
 import type { KubeObject, Resource } from "../../kube/resource.ts";
+import { fixedCluster } from "../fakes/cluster.ts";
 import { FakeLog } from "../fakes/log.ts";
 import { startControlPlane } from "../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../upstream/programs.ts";
@@ -26,13 +27,13 @@ async function startSubject(): Promise<KubeSubject> {
   const certificate = plane.authority.issue({ commonName: "administrator", organizations: ["system:masters"] });
   const [clock, log, random] = [createClock(), new FakeLog(), () => 0];
   const connection = createConnection({
-    cluster: {
+    cluster: fixedCluster({
       server: new URL(plane.server),
       certificateAuthority: plane.ca,
       tlsServerName: undefined,
       insecureSkipTlsVerify: false,
       credentials: { identity: async () => ({ certificate }), refused: () => {} },
-    },
+    }),
     userAgent: "berth-contract",
     rates: { main: undefined, events: undefined },
     clock,

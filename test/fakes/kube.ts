@@ -186,7 +186,7 @@ export class FakeKube implements Kube, Connection {
     }
   }
 
-  state = (): ConnectionState => ({ kind: "connected", since: 0 });
+  state = (): ConnectionState => ({ kind: "connected", since: 0, lastFailure: undefined });
   close = (): void => this.goDown();
 
   async #call<T>(

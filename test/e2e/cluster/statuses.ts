@@ -3,6 +3,7 @@ import { createKube } from "../../../kube/client.ts";
 import { createConnection } from "../../../kube/connection.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { fixedCluster } from "../../fakes/cluster.ts";
 import { FakeLog } from "../../fakes/log.ts";
 import { takenBack } from "../../taken-back.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
@@ -20,13 +21,13 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
   const certificate = plane.authority.issue({ commonName: "recorder", organizations: ["system:masters"] });
   const [clock, log, random] = [createClock(), new FakeLog(), () => 0];
   const connection = createConnection({
-    cluster: {
+    cluster: fixedCluster({
       server: new URL(plane.server),
       certificateAuthority: plane.ca,
       tlsServerName: undefined,
       insecureSkipTlsVerify: false,
       credentials: { identity: async () => ({ certificate }), refused: () => undefined },
-    },
+    }),
     userAgent: "berth-recorder",
     rates: { main: undefined, events: undefined },
     clock,

@@ -9,11 +9,12 @@ import { createKube } from "../kube/client.ts";
 import type { ClusterSource } from "../kube/cluster.ts";
 import { createConnection } from "../kube/connection.ts";
 import { KubeError } from "../kube/error.ts";
+import { readInCluster } from "../kube/in-cluster.ts";
 import { readKubeconfig } from "../kube/kubeconfig.ts";
 import { kubernetesVersion } from "../proto/kubernetes/version.ts";
 import { type Cluster, type ClusterNeeds, createCluster } from "./cluster.ts";
 import { clusterStatus, withWatchState } from "./cluster-status.ts";
-import type { Config } from "./config/config.ts";
+import type { ClusterPlace, Config } from "./config/config.ts";
 import type { Taken } from "./decide/taken.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
 import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
@@ -22,8 +23,8 @@ import { StartError } from "./start-error.ts";
 
 export interface JoinParts {
   readonly config: Config;
-  /** Of the cluster's kubeconfig; absolute. */
-  readonly kubeconfig: string;
+  /** Where it stands which cluster it is. */
+  readonly place: ClusterPlace;
   readonly machine: Files;
   readonly proc: Proc;
   readonly storageBytes: number;
@@ -113,10 +114,11 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
   };
 }
 
-async function readCluster({ kubeconfig, machine, clock, log }: JoinParts): Promise<ClusterSource> {
+async function readCluster({ place, machine, clock, log }: JoinParts): Promise<ClusterSource> {
   const told = { files: machine, environment: process.env, clock, log };
   try {
-    return await readKubeconfig({ ...told, path: kubeconfig, exec: createExec() });
+    if (place.kind === "in-cluster") return readInCluster(told);
+    return await readKubeconfig({ ...told, path: place.path, exec: createExec() });
   } catch (error) {
     if (!(error instanceof KubeError)) throw error;
     throw new StartError(error.message, { cause: error });

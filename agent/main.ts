@@ -70,7 +70,7 @@ async function runOn(
       net: createNet(),
       clock,
       arrived: () => agent?.wakeAll(),
-      ...(config.kubeconfig !== undefined && { changed: () => membership?.doubtAddresses(), resolve: resolveName }),
+      ...(config.clusterPlace !== undefined && { changed: () => membership?.doubtAddresses(), resolve: resolveName }),
     },
     signal,
   );
@@ -109,14 +109,14 @@ type Belongings = Pick<JoinParts, "machine" | "proc" | "runtime" | "addresses" |
   readonly figures: Pick<NodeFacts, "storageCapacityBytes">;
 };
 
-/** What makes this machine a node of the cluster that a kubeconfig names. Throws `StartError` where that cannot be used. */
+/** What makes this machine a node of the cluster that it is told of. Throws `StartError` where that cannot be used. */
 async function memberOf(config: Config, { figures, ...parts }: Belongings): Promise<Membership | undefined> {
-  const { kubeconfig } = config;
-  if (kubeconfig === undefined) return undefined;
+  const { clusterPlace: place } = config;
+  if (place === undefined) return undefined;
   // Loaded only where it is used: a node that stands alone has no need of it in its memory.
   const { becomeMember } = await import("./join.ts");
   const storageBytes = figures.storageCapacityBytes;
-  return await becomeMember({ ...parts, config, kubeconfig, storageBytes, random: Math.random });
+  return await becomeMember({ ...parts, config, place, storageBytes, random: Math.random });
 }
 
 /** Calls whenever the container runtime came or went. */
@@ -170,8 +170,8 @@ async function runToEnd(agent: Agent, clock: Clock, signal: AbortSignal): Promis
 }
 
 /** Without any source nothing can be unwanted: pods of others on this node are none of our business then. */
-function isAnySourceSilent({ kubeconfig, staticPodPath, staticPodURL }: Config, log: Log): boolean {
-  const hasSource = [kubeconfig, staticPodPath, staticPodURL].some((source) => source !== undefined);
+function isAnySourceSilent({ clusterPlace, staticPodPath, staticPodURL }: Config, log: Log): boolean {
+  const hasSource = [clusterPlace, staticPodPath, staticPodURL].some((source) => source !== undefined);
   if (!hasSource)
     log.warn(
       {},

@@ -4,8 +4,8 @@ import type { LogFormat, RegistrationTaint } from "../../proto/kubelet/config.ts
 export interface Config {
   readonly nodeName: string;
   readonly rootDir: string;
-  /** Undefined means standalone: no API server, static pods only. */
-  readonly kubeconfig: string | undefined;
+  /** Where it stands which cluster the node is of. Undefined means standalone: no API server, static pods only. */
+  readonly clusterPlace: ClusterPlace | undefined;
   /** As given by `--node-ip`: none, one, or one of each family; `0.0.0.0` or `::` alone only say which family is preferred. */
   readonly nodeIPs: readonly string[];
 
@@ -49,6 +49,12 @@ export interface Config {
 
   readonly node: NodeConfig;
 }
+
+export type ClusterPlace =
+  /** The path is absolute. */
+  | { readonly kind: "kubeconfig"; readonly path: string }
+  /** In the environment and the service account's volume, as every container of a pod has them. */
+  | { readonly kind: "in-cluster" };
 
 /** So many requests a second, and so many at once after a rest. */
 export interface RequestRate {

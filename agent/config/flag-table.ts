@@ -27,7 +27,7 @@ const noCredentialProviders = "images are pulled without credential providers";
 const noCadvisor = "the agent has no cAdvisor";
 const deadContainers = "of a container's dead instances the newest is kept";
 
-/** Every flag of the kubelet 1.36, once, in the groups of the help. */
+/** Every flag of the kubelet 1.36, once, in the groups of the help, and one of our own. */
 export const flagGroups: readonly FlagGroup[] = [
   {
     title: "Starting",
@@ -42,6 +42,14 @@ export const flagGroups: readonly FlagGroup[] = [
       }),
       alone("hostname-override", "string", "the node's name, instead of the machine's"),
       alone("kubeconfig", "string", "how to reach the API server; without it, static pods only"),
+      alone(
+        "in-cluster",
+        "bool",
+        "reach it as a container of a pod does, by its service account (not of the kubelet)",
+        {
+          default: "false",
+        },
+      ),
       later(
         "bootstrap-kubeconfig",
         "string",

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Config } from "./config.ts";
 import { loadConfig } from "./load.ts";
-import { ConfigError } from "./problem.ts";
+import { ConfigError, describeProblem } from "./problem.ts";
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
@@ -42,7 +42,7 @@ describe("without any setting", () => {
   test("the node is standalone, secure, and named like the machine", async () => {
     const { config, kubelet } = await load([]);
     expect(config).toMatchObject({
-      kubeconfig: undefined,
+      clusterPlace: undefined,
       nodeName: "node-1",
       rootDir: "/var/lib/kubelet",
       staticPodPath: undefined,
@@ -417,6 +417,29 @@ describe("a setting without effect yet is warned of, with what happens instead",
       const { warnings } = await load(argv, { "/config": `${text}\n${base}` });
       expect(warnings).toEqual([...expected]);
     });
+});
+
+describe("the cluster is", () => {
+  const rows: readonly (readonly [string, readonly string[], Config["clusterPlace"]])[] = [
+    ["none by default", [], undefined],
+    [
+      "a kubeconfig's, relative to the working directory",
+      ["--kubeconfig=k.conf"],
+      { kind: "kubeconfig", path: "/work/k.conf" },
+    ],
+    ["our own pod's, on demand", ["--in-cluster"], { kind: "in-cluster" }],
+    ["a kubeconfig's of whatever name", ["--kubeconfig=in-cluster"], { kind: "kubeconfig", path: "/work/in-cluster" }],
+    ["not our own pod's, said aloud", ["--in-cluster=false"], undefined],
+  ];
+  for (const [name, argv, expected] of rows)
+    test(name, async () => expect((await load(argv)).config.clusterPlace).toEqual(expected));
+
+  test("not both", async () => {
+    const error = await load(["--in-cluster", "--kubeconfig=k.conf"]).catch((failure: unknown) => failure);
+    expect((error as ConfigError).problems.map(describeProblem)).toEqual([
+      "--in-cluster: --kubeconfig is given too: only one of them can be meant",
+    ]);
+  });
 });
 
 describe("the command line asks for", () => {

@@ -11,7 +11,7 @@ import { describeFlags } from "./help.ts";
 import { nodeNameOf } from "./node-name.ts";
 import { fieldAt } from "./path.ts";
 import { ConfigError, type Problem } from "./problem.ts";
-import { freezeDeep, resolveConfig, resolveFlags } from "./resolve.ts";
+import { type FlagSettings, freezeDeep, resolveConfig, resolveFlags } from "./resolve.ts";
 import { findConflicts } from "./rules.ts";
 import { applySettings, readSettings, type Settings, settingWarnings } from "./settings.ts";
 import { type ConfigFiles, readSource } from "./source.ts";
@@ -57,7 +57,7 @@ export async function loadConfig({ argv, files, workingDirectory, hostname }: Lo
   if (asked("help")) return { kind: "help", text: describeFlags(flagGroups) };
   const flags = resolveFlags(settings);
   const absolute = (path: string) => (path === "" ? "" : resolve(workingDirectory, path));
-  const before = [...line.problems, ...settings.problems];
+  const before = [...line.problems, ...settings.problems, ...clusterProblems(flags)];
   const version = String(settings.byName.get("version")?.value ?? "false");
   if ((version === "true" || version === "raw") && before.length === 0)
     return { kind: "version", form: version === "raw" ? "raw" : "line" };
@@ -70,6 +70,11 @@ export async function loadConfig({ argv, files, workingDirectory, hostname }: Lo
   const config = freezeDeep(resolveConfig(kubelet, flags, nodeName, absolute));
   const warnings = [...settingWarnings(settings), ...versionWarnings(version), ...findWarnings(node)];
   return { kind: "config", config, kubelet, warnings, skippedFiles: read.skipped };
+}
+
+function clusterProblems({ kubeconfig, inCluster }: FlagSettings): readonly Problem[] {
+  if (kubeconfig === "" || !inCluster) return [];
+  return [{ where: "--in-cluster", field: "", message: "--kubeconfig is given too: only one of them can be meant" }];
 }
 
 /** `--version=v1.36.3-edge` names what the node is to report, and the agent starts. */

@@ -1,6 +1,6 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/node.ts";
-import type { Config, NodeConfig, RequestRate } from "./config.ts";
+import type { ClusterPlace, Config, NodeConfig, RequestRate } from "./config.ts";
 import { parseDuration } from "./duration.ts";
 import { flagGroups } from "./flag-table.ts";
 import type { Settings } from "./settings.ts";
@@ -10,6 +10,7 @@ const longestRestartPeriod = "5m";
 /** Settings that exist as flags alone, under the flag's name. `""` is a flag that was not given. */
 export interface FlagSettings {
   readonly kubeconfig: string;
+  readonly inCluster: boolean;
   readonly rootDir: string;
   readonly hostnameOverride: string;
   readonly config: string;
@@ -33,7 +34,7 @@ export function resolveConfig(
   return {
     nodeName,
     rootDir: absolute(flags.rootDir),
-    kubeconfig: orUndefined(absolute(flags.kubeconfig)),
+    clusterPlace: clusterPlaceOf(flags, absolute),
     nodeIPs: flags.nodeIP === "" ? [] : flags.nodeIP.split(",").map((address) => address.trim()),
     staticPodPath: orUndefined(absolute(kubelet.staticPodPath)),
     staticPodURL: orUndefined(kubelet.staticPodURL),
@@ -102,6 +103,7 @@ export function resolveFlags({ byName }: Settings): FlagSettings {
   const text = (name: string) => String(byName.get(name)?.value ?? defaults.get(name) ?? "");
   return {
     kubeconfig: text("kubeconfig"),
+    inCluster: text("in-cluster") === "true",
     rootDir: text("root-dir"),
     hostnameOverride: text("hostname-override"),
     config: text("config"),
@@ -127,6 +129,14 @@ export function freezeDeep<T>(value: T): T {
 /** A path alone means a unix socket, as it does to the kubelet. */
 function withScheme(endpoint: string): string {
   return endpoint.startsWith("/") ? `unix://${endpoint}` : endpoint;
+}
+
+function clusterPlaceOf(
+  { kubeconfig, inCluster }: FlagSettings,
+  absolute: (path: string) => string,
+): ClusterPlace | undefined {
+  if (inCluster) return { kind: "in-cluster" };
+  return kubeconfig === "" ? undefined : { kind: "kubeconfig", path: absolute(kubeconfig) };
 }
 
 function orUndefined(text: string): string | undefined {

@@ -33,6 +33,8 @@ export const aloneName = "berth";
 /** An agent that runs the manifests of its folder, and the pods of its cluster if it has one. */
 export interface Agent {
   readonly pid: number;
+  /** When its process was begun, in milliseconds since the epoch. */
+  readonly startedAt: number;
   /** The folder of manifests it watches. */
   readonly manifests: string;
   readonly logFile: string;
@@ -60,6 +62,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const places = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot];
   const argv = ["run", ...places, "--hostname-override", cluster?.nodeName ?? aloneName];
   if (cluster !== undefined) argv.push("--kubeconfig", cluster.kubeconfig);
+  const startedAt = Date.now();
   const child = spawn(binary, argv, { ...apart, stdio: ["ignore", log, log] });
   closeSync(log);
   const ended = new Promise<string>((resolve) => {
@@ -72,6 +75,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const podsArgv = [binary, "pods", "--root-dir", paths.agentRoot] as const;
   return {
     pid: child.pid ?? 0,
+    startedAt,
     manifests: paths.manifests,
     logFile: paths.agentLog,
     podsArgv,

@@ -1,5 +1,5 @@
-// Measures the agent beside the floor, which is what the runtime's own calls take, and prints one table:
-//   bun test/bench/bench.ts [--quick] [--containerd 1.6|2.1] [--readme] [--binary PATH]
+// Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each:
+//   bun test/bench/bench.ts [--quick] [--only floor|kubelet] [--containerd 1.6|2.1] [--readme] [--binary PATH]
 // A missed target is shown and fails nothing: figures depend on the machine.
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,19 +8,22 @@ import { parseArgs } from "node:util";
 import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import type { ContainerdVersion } from "../bed/containerd.ts";
-import { createPodNames } from "./bench-pod.ts";
-import { startBerth } from "./berth.ts";
+import { whyUnavailable } from "../upstream/programs.ts";
+import { benchCluster, type ClusterResult } from "./cluster-bench.ts";
+import { clusterFigures } from "./cluster-figures.ts";
+import { describeClusterEffort, fullClusterEffort, quickClusterEffort } from "./cluster-rounds.ts";
 import { type Conditions, describeConditions, loadNow, readConditions } from "./conditions.ts";
 import { type Figure, figuresOf, isReached } from "./figures.ts";
-import { startFloor } from "./floor.ts";
+import { benchFloor } from "./floor-bench.ts";
 import { withFigures } from "./readme.ts";
-import { fullEffort, type Measurements, measureAll, quickEffort } from "./rounds.ts";
-import { startMeasuredRuntime } from "./runtime.ts";
-import { markdownTable, textTable } from "./table.ts";
+import { describeEffort, fullEffort, type Measurements, quickEffort } from "./rounds.ts";
+import { type Beside, markdownTable, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--quick] [--containerd 1.6|2.1] [--readme] [--binary PATH]
+const usage = `npm run bench -- [--quick] [--only floor|kubelet] [--containerd 1.6|2.1] [--readme] [--binary PATH]
 
-  --quick              fewer repetitions: under three minutes instead of about ten
+  --quick              fewer repetitions: about eight minutes instead of forty
+  --only floor         beside the raw calls to the runtime alone: a third of the time
+  --only kubelet       beside the reference kubelet alone
   --containerd         the release of the runtime (default 1.6)
   --readme             put the figures into README.md
   --binary PATH        measure this program instead of dist/berth
@@ -32,6 +35,8 @@ interface Options {
   readonly isQuick: boolean;
   readonly version: ContainerdVersion;
   readonly writesReadme: boolean;
+  /** Both halves if undefined. */
+  readonly only: Beside | undefined;
   readonly binary: string | undefined;
 }
 
@@ -39,44 +44,55 @@ function readOptions(): Options {
   const { values } = parseArgs({
     options: {
       quick: { type: "boolean", default: false },
+      only: { type: "string" },
       containerd: { type: "string", default: "1.6" },
       readme: { type: "boolean", default: false },
       binary: { type: "string" },
     },
   });
-  const { quick: isQuick, containerd: version, readme: writesReadme, binary } = values;
+  const { quick: isQuick, containerd: version, readme: writesReadme, binary, only } = values;
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
-  return { isQuick, version, writesReadme, binary };
+  if (only !== undefined && only !== "floor" && only !== "kubelet")
+    throw new Error(`--only takes floor or kubelet, found ${only}`);
+  return { isQuick, version, writesReadme, binary, only };
 }
 
-/** Two equal runtimes, since an agent would take the floor's pods for strays and end them. */
-async function bench({ isQuick, version, binary: given }: Options) {
-  const load = { before: loadNow(), after: 0 };
+async function bench({ isQuick, version, binary: given, only }: Options): Promise<readonly Result[]> {
+  const before = loadNow();
   const interruption = interrupted();
-  const effort = isQuick ? quickEffort : fullEffort;
   if (given === undefined) console.log(await buildIfStale());
   const folder = await mkdtemp(join(tmpdir(), "berth-bench-"));
-  const ends: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
     // A copy, so that a build in between does not change what is measured.
     const binary = join(folder, "berth");
     await copyFile(given ?? builtBinary, binary);
-    const [floorDir, agentDir] = [join(folder, "floor"), join(folder, "agent")];
-    const floorRuntime = await startMeasuredRuntime(version, floorDir);
-    ends.push(floorRuntime.stop);
-    const agentRuntime = await startMeasuredRuntime(version, agentDir);
-    ends.push(agentRuntime.stop);
-    const floor = startFloor(floorRuntime, floorDir);
-    ends.push(floor.stop);
-    const agent = await startBerth(binary, agentRuntime, agentDir);
-    ends.push(agent.stop);
-    const subjects = { binary, floor, agent, names: createPodNames(), say: console.log };
-    const measurements = await Promise.race([measureAll(subjects, effort), interruption]);
-    const conditions = await readConditions(binary, version, effort, { ...load, after: loadNow() });
-    return { conditions, figures: figuresOf(measurements), measurements };
+    const results: Result[] = [];
+    const add = async (beside: Beside, half: Half) => {
+      const load = { before, after: loadNow() };
+      results.push({ beside, ...half, conditions: await readConditions(binary, version, half.how, load) });
+    };
+    const common = { binary, version, folder, interruption };
+    if (only !== "kubelet") {
+      const effort = isQuick ? quickEffort : fullEffort;
+      const measurements = await benchFloor({ ...common, effort });
+      await add("floor", { measurements, figures: figuresOf(measurements), how: describeEffort(effort) });
+    }
+    if (only !== "floor" && (await canHaveKubelet())) {
+      const effort = isQuick ? quickClusterEffort : fullClusterEffort;
+      const measurements = await benchCluster({ ...common, effort });
+      await add("kubelet", { measurements, figures: clusterFigures(measurements), how: describeClusterEffort(effort) });
+    }
+    return results;
   } finally {
-    for (const end of ends.toReversed()) await end();
+    await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** Says it where it cannot be had: its rows are left out then. */
+async function canHaveKubelet(): Promise<boolean> {
+  const reason = await whyUnavailable();
+  if (reason !== undefined) console.warn(`left out: the figures beside the reference kubelet, since ${reason}`);
+  return reason === undefined;
 }
 
 /** Rejects when the user has had enough, so that the clean-up comes before the end. */
@@ -90,39 +106,45 @@ function interrupted(): Promise<never> {
   return interruption;
 }
 
-interface Result {
-  readonly conditions: Conditions;
+interface Half {
   readonly figures: readonly Figure[];
-  readonly measurements: Measurements;
+  readonly measurements: Measurements | ClusterResult;
+  readonly how: string;
+}
+
+interface Result extends Omit<Half, "how"> {
+  readonly beside: Beside;
+  readonly conditions: Conditions;
 }
 
 async function main(options: Options): Promise<void> {
   const started = performance.now();
-  const result: Result = await bench(options);
-  const { figures, conditions } = result;
-  console.log(`\n${textTable(figures)}\n`);
-  console.log("In brackets the lowest and the highest sample; the floor of pods at once works on four at a time.");
-  for (const line of describeConditions(conditions)) console.log(line);
-  const verdicts = figures.map(isReached);
+  const results = await bench(options);
+  for (const { beside, figures, conditions } of results) {
+    console.log(`\nBeside the ${beside}:\n\n${textTable(figures, beside)}\n`);
+    for (const line of describeConditions(conditions)) console.log(line);
+  }
+  console.log("\nIn brackets the lowest and the highest sample; the floor of pods at once works on four at a time.");
+  const verdicts = results.flatMap(({ figures }) => figures.map(isReached));
   const count = (verdict: boolean) => verdicts.filter((one) => one === verdict).length;
-  if (conditions.load.before > conditions.cores / 2)
+  if (results.some(({ conditions }) => conditions.load.before > conditions.cores / 2))
     console.log("The machine was busy with other things before: the figures say little.");
-  const file = await keep(result, options);
+  const file = await keep(results, options);
   const minutes = ((performance.now() - started) / 60_000).toFixed(1);
   console.log(`\n${count(true)} targets reached, ${count(false)} missed, in ${minutes} minutes; all samples: ${file}`);
 }
 
 /** Writes the JSON file, and README.md if it is asked for. Returns the file's path. */
-async function keep(result: Result, { writesReadme }: Options): Promise<string> {
-  const { figures, conditions } = result;
+async function keep(results: readonly Result[], { writesReadme }: Options): Promise<string> {
   const folder = join(repository, "state");
   const file = join(folder, "bench.json");
   await mkdir(folder, { recursive: true });
-  await writeFile(file, `${JSON.stringify(result, null, 2)}\n`);
+  await writeFile(file, `${JSON.stringify(results, null, 2)}\n`);
   if (writesReadme) {
     const readme = join(repository, "README.md");
-    const words = [...describeConditions(conditions)].join(" ");
-    await writeFile(readme, withFigures(await readFile(readme, "utf8"), `${markdownTable(figures)}\n\n${words}`));
+    const write = (text: string, { beside, figures, conditions }: Result) =>
+      withFigures(text, beside, `${markdownTable(figures, beside)}\n\n${describeConditions(conditions).join(" ")}`);
+    await writeFile(readme, results.reduce(write, await readFile(readme, "utf8")));
   }
   return relative(process.cwd(), file);
 }

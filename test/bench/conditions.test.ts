@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { cpus, release, totalmem } from "node:os";
 import { describeConditions, readMachine } from "./conditions.ts";
+import { describeEffort } from "./rounds.ts";
 
 test("the machine is described as it describes itself", async () => {
   const machine = await readMachine();
@@ -23,7 +24,7 @@ test("conditions are four sentences", () => {
     cpu: "ARM Cortex-A76",
     cores: 4,
     memoryGB: 8,
-    effort: { singles: 100, batches: 4, idleMs: 60_000, starts: 7 },
+    how: describeEffort({ singles: 100, batches: 4, idleMs: 60_000, starts: 7 }),
     load: { before: 0.123, after: 1 },
   });
   expect(lines).toEqual([

@@ -1,7 +1,6 @@
 import { loadavg } from "node:os";
 import { execa } from "execa";
 import { cpu, mem, osInfo, system } from "systeminformation";
-import type { Effort } from "./rounds.ts";
 
 /** The machine and its system, for the eye. */
 export interface Machine {
@@ -20,7 +19,8 @@ export interface Conditions extends Machine {
   /** As `berth version` says it. */
   readonly berth: string;
   readonly containerd: string;
-  readonly effort: Effort;
+  /** What was measured how often, as a sentence. */
+  readonly how: string;
   readonly load: { readonly before: number; readonly after: number };
 }
 
@@ -30,7 +30,7 @@ export const loadNow = (): number => loadavg()[0] ?? Number.NaN;
 export async function readConditions(
   binary: string,
   containerd: string,
-  effort: Effort,
+  how: string,
   load: Conditions["load"],
 ): Promise<Conditions> {
   const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), readMachine()]);
@@ -39,7 +39,7 @@ export async function readConditions(
     berth: stdout.replace(/^berth /, ""),
     containerd,
     ...machine,
-    effort,
+    how,
     load,
   };
 }
@@ -63,11 +63,11 @@ export async function readMachine(): Promise<Machine> {
 
 /** One sentence a line. */
 export function describeConditions(conditions: Conditions): readonly string[] {
-  const { date, berth, containerd, effort, load } = conditions;
+  const { date, berth, containerd, how, load } = conditions;
   return [
     `Measured ${date} UTC: berth ${berth}, containerd ${containerd}, runc, bridge and portmap.`,
     describeMachine(conditions),
-    `One pod ${effort.singles} times, a hundred ${effort.batches} times, idle for ${effort.idleMs / 1000} s; floor and agent took turns.`,
+    how,
     `Load of the machine in the minute before: ${load.before.toFixed(2)}; at the end: ${load.after.toFixed(2)}.`,
   ];
 }

@@ -1,20 +1,35 @@
 import { Client, credentials } from "@grpc/grpc-js";
-import { ContainerDelete, Envelope, SubscribeRequest, TaskStart } from "../../proto/cri/gen/containerd-events.ts";
+import {
+  ContainerDelete,
+  Envelope,
+  SubscribeRequest,
+  TaskExit,
+  TaskStart,
+} from "../../proto/cri/gen/containerd-events.ts";
 import { until } from "../bed/until.ts";
 
 /** What the runtime itself says, and when, in milliseconds since the epoch by its own stamp. */
 export interface ContainerEvent {
-  readonly what: "started" | "deleted";
+  readonly what: "started" | "deleted" | "exited";
   /** Of a sandbox or of a container. */
   readonly id: string;
+  /** Its first process, of one that was started. */
+  readonly pid?: number;
   readonly at: number;
 }
 
 export interface ContainerEvents {
-  /** Resolves with the next `count` events of one kind. Rejects when they have not come in time. */
-  next(what: ContainerEvent["what"], count: number, timeoutMs: number): Promise<readonly ContainerEvent[]>;
+  /** Resolves with the next `count` events of one kind, of `id` alone if it is given. Rejects when they have not come in time. */
+  next(what: ContainerEvent["what"], count: number, timeoutMs: number, id?: string): Promise<readonly ContainerEvent[]>;
   stop(): void;
 }
+
+const filters = [
+  `topic=="/tasks/start"`,
+  `topic=="/tasks/exit"`,
+  `topic=="/containers/delete"`,
+  `topic~="^/namespaces/"`,
+];
 
 /**
  * Listens to containerd's own events, which all its releases have, so that nobody has to poll while something is measured.
@@ -28,7 +43,7 @@ export async function followContainers(endpoint: string, provoke: () => Promise<
     "/containerd.services.events.v1.Events/Subscribe",
     (request) => Buffer.from(SubscribeRequest.encode(request).finish()),
     (bytes) => Envelope.decode(bytes),
-    { filters: [`topic=="/tasks/start"`, `topic=="/containers/delete"`, `topic~="^/namespaces/"`] },
+    { filters },
   );
   // A stream that breaks shows as events that do not come.
   stream.on("error", () => undefined);
@@ -42,7 +57,7 @@ export async function followContainers(endpoint: string, provoke: () => Promise<
     return hasBegun;
   });
   return {
-    next: (what, count, timeoutMs) =>
+    next: (what, count, timeoutMs, id) =>
       new Promise((resolve, reject) => {
         const events: ContainerEvent[] = [];
         const giveUp = setTimeout(() => {
@@ -50,7 +65,7 @@ export async function followContainers(endpoint: string, provoke: () => Promise<
           reject(new Error(`${events.length} of ${count} containers were ${what} within ${timeoutMs} ms`));
         }, timeoutMs);
         function hear(event: ContainerEvent): void {
-          if (event.what !== what || events.push(event) < count) return;
+          if (event.what !== what || (id !== undefined && event.id !== id) || events.push(event) < count) return;
           clearTimeout(giveUp);
           listeners.delete(hear);
           resolve(events);
@@ -66,8 +81,21 @@ export async function followContainers(endpoint: string, provoke: () => Promise<
 
 function readEvent({ topic, event, timestamp }: Envelope): ContainerEvent | undefined {
   const bytes = event?.value ?? new Uint8Array();
-  const at = Number(timestamp?.seconds ?? 0n) * 1000 + (timestamp?.nanos ?? 0) / 1e6;
-  if (topic === "/tasks/start") return { what: "started", id: TaskStart.decode(bytes).containerId, at };
-  if (topic === "/containers/delete") return { what: "deleted", id: ContainerDelete.decode(bytes).id, at };
-  return undefined;
+  const at = millisecondsOf(timestamp);
+  switch (topic) {
+    case "/tasks/start": {
+      const { containerId: id, pid } = TaskStart.decode(bytes);
+      return { what: "started", id, pid, at };
+    }
+    case "/tasks/exit": {
+      const { containerId: id, exitedAt } = TaskExit.decode(bytes);
+      return { what: "exited", id, at: millisecondsOf(exitedAt) };
+    }
+    case "/containers/delete":
+      return { what: "deleted", id: ContainerDelete.decode(bytes).id, at };
+    default:
+      return undefined;
+  }
 }
+
+const millisecondsOf = (time: Envelope["timestamp"]) => Number(time?.seconds ?? 0n) * 1000 + (time?.nanos ?? 0) / 1e6;

@@ -5,11 +5,14 @@ import { type Measured, medianOf, percentile, percentileOf } from "./statistics.
 /** One row of the result. Everything is in `unit`. */
 export interface Figure {
   readonly what: string;
-  readonly unit: "ms" | "s" | "MB" | "%" | "B";
+  /** Empty for a plain number. */
+  readonly unit: "ms" | "s" | "MB" | "%" | "B" | "";
   /** The raw calls to the runtime, where there are any. */
   readonly floor?: Measured;
+  /** The reference kubelet, where it was measured in the same run. */
+  readonly peer?: Measured;
   readonly berth?: Measured;
-  /** What is to be reached: in words, and as a number that holds for the floor of this very run. */
+  /** What is to be reached: in words, and as a number that holds for the floor, or the kubelet, of this very run. */
   readonly target?: { readonly words: string; readonly atMost: number };
 }
 
@@ -19,7 +22,7 @@ export function isReached({ unit, berth, target }: Figure): boolean | undefined 
   return Number(inUnit(berth.value, unit)) <= Number(inUnit(target.atMost, unit));
 }
 
-const digits = { ms: 0, s: 2, MB: 1, "%": 2, B: 0 } as const;
+const digits = { ms: 0, s: 2, MB: 1, "%": 2, B: 0, "": 0 } as const;
 
 /** A number as it is shown, without its unit. */
 export const inUnit = (value: number, unit: Figure["unit"]): string => value.toFixed(digits[unit]);

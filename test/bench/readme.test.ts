@@ -1,19 +1,21 @@
 import { expect, test } from "bun:test";
 import { withFigures } from "./readme.ts";
 
-const begin = "<!-- figures: npm run bench -- --readme -->";
+const floor = "<!-- figures beside the floor: npm run bench -- --readme -->";
+const kubelet = "<!-- figures beside the kubelet: npm run bench -- --readme -->";
 const end = "<!-- end of figures -->";
 
-test("the figures replace what stands between the marks, and nothing else", () => {
-  const readme = `# Berth\n\n${begin}\nold\n${end}\n\nMore.\n`;
-  const renewed = `# Berth\n\n${begin}\n\n| new |\n\n${end}\n\nMore.\n`;
-  expect(withFigures(readme, "| new |")).toBe(renewed);
-  expect(withFigures(renewed, "| new |")).toBe(renewed);
+test("the figures replace what stands between their own marks, and nothing else", () => {
+  const readme = `# Berth\n\n${floor}\nold\n${end}\n\nMore.\n\n${kubelet}\nolder\n${end}\nThe end.\n`;
+  const renewed = `# Berth\n\n${floor}\n\n| new |\n\n${end}\n\nMore.\n\n${kubelet}\nolder\n${end}\nThe end.\n`;
+  expect(withFigures(readme, "floor", "| new |")).toBe(renewed);
+  expect(withFigures(renewed, "floor", "| new |")).toBe(renewed);
+  expect(withFigures(readme, "kubelet", "| new |")).toBe(readme.replace("\nolder\n", "\n\n| new |\n\n"));
 });
 
-test.each(["no marks", begin, end, `${end} ${begin}`, `${begin} ${end} ${begin} ${end}`])(
+test.each(["no marks", floor, end, `${end} ${floor}`, `${floor} ${end} ${floor} ${end}`, `${kubelet} ${end}`])(
   "a text without exactly one place for them is refused: %s",
   (readme) => {
-    expect(() => withFigures(readme, "")).toThrow("README.md needs one place");
+    expect(() => withFigures(readme, "floor", "")).toThrow("README.md needs one place");
   },
 );

@@ -1,11 +1,14 @@
-const BEGIN = "<!-- figures: npm run bench -- --readme -->";
+import type { Beside } from "./table.ts";
+
+const begin = (beside: Beside) => `<!-- figures beside the ${beside}: npm run bench -- --readme -->`;
 const END = "<!-- end of figures -->";
 
-/** The text with what stands between the two marks replaced. Throws where it has no such place. */
-export function withFigures(readme: string, figures: string): string {
-  const [before, rest, ...others] = readme.split(BEGIN);
-  const after = rest?.split(END)[1];
-  if (before === undefined || after === undefined || others.length > 0)
-    throw new Error(`README.md needs one place between the lines ${BEGIN} and ${END}`);
-  return `${before}${BEGIN}\n\n${figures}\n\n${END}${after}`;
+/** The text with what stands between one pair of marks replaced. Throws where it has no such place. */
+export function withFigures(readme: string, beside: Beside, figures: string): string {
+  const mark = begin(beside);
+  const [before, rest, ...others] = readme.split(mark);
+  const at = rest?.indexOf(END) ?? -1;
+  if (before === undefined || rest === undefined || at < 0 || others.length > 0)
+    throw new Error(`README.md needs one place between the lines ${mark} and ${END}`);
+  return `${before}${mark}\n\n${figures}\n\n${rest.slice(at)}`;
 }

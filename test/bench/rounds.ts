@@ -16,6 +16,9 @@ export interface Effort {
 export const fullEffort: Effort = { singles: 100, batches: 4, idleMs: 60_000, starts: 7 };
 export const quickEffort: Effort = { singles: 25, batches: 1, idleMs: 20_000, starts: 3 };
 
+export const describeEffort = ({ singles, batches, idleMs }: Effort): string =>
+  `One pod ${singles} times, a hundred ${batches} times, idle for ${idleMs / 1000} s; floor and agent took turns.`;
+
 export const BATCH = 100;
 
 /** What the agent uses while nothing happens. */

@@ -13,6 +13,7 @@ import { type ContainerEvents, followContainers } from "./container-events.ts";
 export interface RunningPod {
   readonly name: string;
   readonly sandboxId: string;
+  readonly containerId: string;
   /** When its last container was started, by the runtime's own word, in milliseconds since the epoch. */
   readonly runningAt: number;
 }
@@ -64,7 +65,8 @@ async function listPods(runtime: Pick<Runtime, "listContainers" | "containerStat
     containers.map(async ({ id, podSandboxId, labels }) => {
       const { startedAt } = await runtime.containerStatus(id as ContainerId);
       if (startedAt === 0n) throw new Error(`container ${id} was not started`);
-      return { name: labels[podNameLabel] ?? "", sandboxId: podSandboxId, runningAt: Number(startedAt / 1000n) / 1000 };
+      const runningAt = Number(startedAt / 1000n) / 1000;
+      return { name: labels[podNameLabel] ?? "", sandboxId: podSandboxId, containerId: id, runningAt };
     }),
   );
 }

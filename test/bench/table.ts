@@ -1,12 +1,19 @@
 import { type Figure, inUnit, isReached } from "./figures.ts";
 import type { Measured } from "./statistics.ts";
 
-const HEADER = ["what", "floor", "berth", "against the floor", "to reach", ""];
+/** What Berth is held against. */
+export type Beside = "floor" | "kubelet";
+
+const headers: Readonly<Record<Beside, readonly string[]>> = {
+  floor: ["what", "floor", "berth", "against the floor", "to reach", ""],
+  kubelet: ["what", "floor", "kubelet", "berth", "against the kubelet", "to reach", ""],
+};
 
 /** The figures for a terminal, with the lowest and highest sample behind each value that was made of several. */
-export function textTable(figures: readonly Figure[]): string {
-  const rows = [HEADER, ...figures.map((figure) => cellsOf(figure, withRange))];
-  const widths = HEADER.map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
+export function textTable(figures: readonly Figure[], beside: Beside): string {
+  const header = headers[beside];
+  const rows = [header, ...figures.map((figure) => cellsOf(figure, beside, withRange))];
+  const widths = header.map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
   const lineOf = (row: readonly string[]) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
@@ -16,39 +23,44 @@ export function textTable(figures: readonly Figure[]): string {
 }
 
 /** The same for a README, values alone. */
-export function markdownTable(figures: readonly Figure[]): string {
-  const rows = figures.map((figure) => cellsOf(figure, plain));
-  return [HEADER, HEADER.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
+export function markdownTable(figures: readonly Figure[], beside: Beside): string {
+  const header = headers[beside];
+  const rows = figures.map((figure) => cellsOf(figure, beside, plain));
+  return [header, header.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
 type Show = (measured: Measured | undefined, unit: Figure["unit"]) => string;
 
-function cellsOf(figure: Figure, show: Show): readonly string[] {
-  const { what, unit, floor, berth, target } = figure;
+function cellsOf(figure: Figure, beside: Beside, show: Show): readonly string[] {
+  const { what, unit, floor, peer, berth, target } = figure;
   const verdicts = new Map([
     [true, "reached"],
     [false, "missed"],
   ]);
   const reached = isReached(figure);
+  const other = beside === "floor" ? floor : peer;
   return [
     what,
     show(floor, unit),
+    ...(beside === "kubelet" ? [show(peer, unit)] : []),
     show(berth, unit),
-    floor === undefined || berth === undefined ? "" : against(berth.value, floor.value, unit),
+    other === undefined || berth === undefined ? "" : against(berth.value, other.value, unit),
     target === undefined ? "" : `≤ ${target.words}`,
     reached === undefined ? "" : (verdicts.get(reached) ?? ""),
   ];
 }
 
-const plain: Show = (measured, unit) => (measured === undefined ? "" : `${inUnit(measured.value, unit)} ${unit}`);
+const inWords = (value: number, unit: Figure["unit"]) => `${inUnit(value, unit)} ${unit}`.trimEnd();
+
+const plain: Show = (measured, unit) => (measured === undefined ? "" : inWords(measured.value, unit));
 
 const withRange: Show = (measured, unit) => {
   if (measured === undefined || measured.samples.length < 2) return plain(measured, unit);
   return `${plain(measured, unit)} (${inUnit(measured.low, unit)}–${inUnit(measured.high, unit)})`;
 };
 
-/** `+12 ms, 1.09 ×` */
-function against(value: number, floor: number, unit: Figure["unit"]): string {
-  const difference = inUnit(Math.abs(value - floor), unit);
-  return `${value < floor ? "−" : "+"}${difference} ${unit}, ${(value / floor).toFixed(2)} ×`;
+/** `+12 ms, 1.09 ×`; of nothing there is no multiple. */
+function against(value: number, other: number, unit: Figure["unit"]): string {
+  const difference = `${value < other ? "−" : "+"}${inWords(Math.abs(value - other), unit)}`;
+  return other === 0 ? difference : `${difference}, ${(value / other).toFixed(2)} ×`;
 }

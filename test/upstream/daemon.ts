@@ -10,6 +10,8 @@ import { until } from "../bed/until.ts";
 /** A program that runs until it is ended, with its output at the end of a file. */
 export interface Daemon {
   readonly pid: number;
+  /** When it was begun, in milliseconds since the epoch. */
+  readonly startedAt: number;
   readonly logFile: string;
   readonly isRunning: boolean;
   /** Resolves when it has ended, by whatever. */
@@ -21,6 +23,7 @@ export interface Daemon {
 /** Starts `program`. Returns at once: a program that cannot be started shows as a daemon that has ended. */
 export function startDaemon(program: string, args: readonly string[], logFile: string): Daemon {
   const log = openSync(logFile, "a");
+  const startedAt = Date.now();
   // A group of its own: Ctrl-C in a terminal goes to us alone, and we end things in order.
   const child = spawn(program, [...args], { detached: true, stdio: ["ignore", log, log] });
   closeSync(log);
@@ -31,6 +34,7 @@ export function startDaemon(program: string, args: readonly string[], logFile: s
   const isRunning = () => child.pid !== undefined && child.exitCode === null && child.signalCode === null;
   return {
     pid: child.pid ?? 0,
+    startedAt,
     logFile,
     get isRunning() {
       return isRunning();

@@ -25,6 +25,8 @@ export interface ReferenceKubeletOptions {
 /** The upstream kubelet as a node of a control plane: the peer that Berth is compared with. */
 export interface ReferenceKubelet {
   readonly pid: number;
+  /** When its process was begun, in milliseconds since the epoch. */
+  readonly startedAt: number;
   readonly logFile: string;
   readonly isRunning: boolean;
   kill9(): Promise<void>;
@@ -65,6 +67,7 @@ export async function startReferenceKubelet(options: ReferenceKubeletOptions): P
   }
   return {
     pid: daemon.pid,
+    startedAt: daemon.startedAt,
     logFile: daemon.logFile,
     get isRunning() {
       return daemon.isRunning;

@@ -384,12 +384,15 @@ test("a server that is back is told at once what it did not take", async () => {
   expect(told()).toEqual(["5000 ms patch nodes/node-a/status", "5800 ms patch nodes/node-a/status"]);
 });
 
-test("a node that may not register itself waits until somebody else has done it", async () => {
-  const { clock, kube, told, ready, room } = createScene({ mayRegister: false });
+test("a node that may not register itself says what it waits for until somebody else has done it", async () => {
+  const { clock, kube, told, ready, room, log } = createScene({ mayRegister: false });
   await clock.advance(60_000);
-  expect([told(), room.node()]).toEqual([[], undefined]);
+  const message = "the cluster has no Node node-a, and registerNode is false: create it, or set registerNode to true";
+  expect([told(), room.node(), room.state().status.error]).toMatchObject([[], undefined, { message }]);
+  expect(log.told()).toEqual([`warn: ${message}`]);
   await kube.user.create(nodes, { metadata: { name: "node-a" }, spec: {} } as Node);
   await rest();
+  expect(room.state().status.error).toBeUndefined();
   expect([told(), await ready()]).toEqual([["60000 ms patch nodes/node-a/status"], `True since 01:00: ${READY}`]);
 });
 

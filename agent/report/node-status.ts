@@ -2,6 +2,7 @@ import { createBell } from "../../host/bell.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube, Patch } from "../../kube/client.ts";
+import { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import {
@@ -131,8 +132,11 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
   async function look(signal: AbortSignal): Promise<void> {
     const node = known.latest();
     // To create it is the quickest way to learn whether it is there.
-    if (node === undefined || node === "unknown")
-      return parts.mayRegister ? await register(signal) : await news.wait(Number.POSITIVE_INFINITY, signal);
+    if (node === undefined || node === "unknown") {
+      if (parts.mayRegister) return await register(signal);
+      if (node === undefined) note(sayMissing(parts, state.error));
+      return await news.wait(Number.POSITIVE_INFINITY, signal);
+    }
     const decided = decideNode(node, parts.observed(), memory, settings, clock.now(), random());
     if (!(await report(node, decided, signal))) return;
     succeed(decided);
@@ -152,6 +156,14 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
     hurry: () => retry.ring(),
     state: () => state,
   };
+}
+
+/** Somebody else has to create the Node. Said once, until another error takes its place. */
+function sayMissing({ log, settings: { nodeName: node } }: NodeReportParts, said: unknown): KubeError {
+  const what = `the cluster has no Node ${node}, and registerNode is false`;
+  const error = new KubeError("NOT_FOUND", `${what}: create it, or set registerNode to true`);
+  if (!(said instanceof KubeError) || said.message !== error.message) log.warn({ node }, error.message);
+  return error;
 }
 
 /** The status is of this very object, and of none that has taken its place. */

@@ -396,6 +396,42 @@ test("a node that may not register itself says what it waits for until somebody 
   expect([told(), await ready()]).toEqual([["60000 ms patch nodes/node-a/status"], `True since 01:00: ${READY}`]);
 });
 
+test.each([
+  ["forth", 3_600_000],
+  ["back", -3_600_000],
+])("a clock that jumps an hour %s makes no report late, and one more at most", async (_, jumpMs) => {
+  const { clock, told } = createScene();
+  await clock.advance(100_000);
+  told();
+  clock.jump(jumpMs);
+  await clock.advance(650_000);
+  const reports = told().map((line) => Number.parseInt(line, 10) / 1000);
+  const gaps = [0, ...reports, 750].map((at, n, all) => at - (all[n - 1] ?? 0));
+  expect(reports.length).toBeWithin(2, 4);
+  expect(Math.max(...gaps)).toBeLessThanOrEqual(300);
+});
+
+test.each([
+  ["forth", 3_600_000],
+  ["back", -3_600_000],
+])(
+  "a runtime that goes away as the clock jumps an hour %s counts as down within half a minute, not an hour",
+  async (_, jumpMs) => {
+    const { clock, runtime, ready, room } = createScene();
+    await clock.advance(5_000);
+    runtime.before = { status: () => Promise.reject(silent()) };
+    room.doubtRuntime();
+    await clock.advance(1_000);
+    clock.jump(jumpMs);
+    await clock.advance(40_000);
+    expect(await ready()).toContain("container runtime is down");
+    runtime.before = {};
+    room.doubtRuntime();
+    await rest();
+    expect(await ready()).toEndWith(READY);
+  },
+);
+
 test("whoever writes against us makes us no busier than one report in ten seconds", async () => {
   const { clock, kube, told } = createScene();
   await clock.advance(20_000);

@@ -57,7 +57,7 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
   let measuredAt = Number.NEGATIVE_INFINITY;
 
   async function askRuntime(deadlineMs = ANSWER_WITHIN_MS): Promise<void> {
-    const before = runtime;
+    const before = asOf(runtime, clock.now());
     runtime = await ask(sources, before, deadlineMs);
     if (!saysTheSame(before, runtime)) changed();
   }
@@ -171,6 +171,11 @@ function isTrueOf(conditions: ObservedRuntime["conditions"], type: string): bool
 /** A runtime that is ready, but whose network is not yet, is asked as often as one that is not. */
 function isWell({ isReady, conditions }: ObservedRuntime): boolean {
   return isReady && isTrueOf(conditions, "NetworkReady");
+}
+
+/** Where the clock was set back, how long a runtime is silent is counted from now on: an hour that comes twice counts for nothing. */
+function asOf({ readyAt, ...runtime }: ObservedRuntime, now: number): ObservedRuntime {
+  return { ...runtime, readyAt: readyAt === undefined ? undefined : Math.min(readyAt, now) };
 }
 
 /** That it was heard again is no news. */

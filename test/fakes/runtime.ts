@@ -108,6 +108,8 @@ export class FakeRuntime implements Runtime {
   after: Partial<Record<RuntimeVerb, Hook>> = {};
   /** Every call, in order: the verb and what it is about. */
   readonly calls: string[] = [];
+  /** Those of them that their caller gave up. */
+  readonly givenUp: string[] = [];
   readonly timeline: Happening[] = [];
   /** While true, changes happen without events. */
   losesEvents = false;
@@ -476,8 +478,11 @@ export class FakeRuntime implements Runtime {
     effect: (interrupted: AbortSignal) => T | Promise<T>,
     deadlineMs = this.#requestTimeoutMs,
   ): Promise<T> {
-    this.calls.push(about === "" ? verb : `${verb} ${about}`);
+    const name = about === "" ? verb : `${verb} ${about}`;
+    this.calls.push(name);
     const interruption = this.#interruptible(verb, { deadlineMs, ...options });
+    const giveUp = () => void this.givenUp.push(name);
+    options?.signal?.addEventListener("abort", giveUp, { once: true });
     const run = async () => {
       await this.before[verb]?.(about);
       interruption.signal.throwIfAborted();
@@ -490,6 +495,7 @@ export class FakeRuntime implements Runtime {
     try {
       return await Promise.race([interruption.promise, run()]);
     } finally {
+      options?.signal?.removeEventListener("abort", giveUp);
       interruption.end();
     }
   }

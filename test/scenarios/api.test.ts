@@ -41,6 +41,25 @@ apiScenario(
   },
 );
 
+apiScenario(
+  "a pod that is deleted while its image is being pulled takes its pull along, and goes at once",
+  async (stage) => {
+    stage.runtime.registry.set("slow:1", undefined);
+    stage.runtime.before.pullImage = () =>
+      new Promise((resolve) => void stage.clock.wakeAt(stage.clock.now() + 600_000, resolve));
+    await stage.apply("web", { containers: [{ name: "a", image: "slow:1", imagePullPolicy: "IfNotPresent" }] });
+    await stage.advance("2s");
+    await stage.remove("web", 30);
+    await stage.advance("2s");
+  },
+  async (end, stage) => {
+    expect(end).toEqual({ node: [], api: [] });
+    expect(stage.runtime.calls.filter((call) => call.startsWith("pullImage"))).toEqual(["pullImage slow:1"]);
+    expect(stage.runtime.givenUp).toEqual(["pullImage slow:1"]);
+    expect(await stage.events("web")).toEqual(['1x Normal Pulling: Pulling image "slow:1"']);
+  },
+);
+
 test("a pod that was deleted before this node heard of it never begins, and is removed from the API", async () => {
   const stage = await createStage(inCluster);
   await stage.apply("web");

@@ -57,7 +57,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     await cluster.empty();
   });
 
-  test("that is deleted while its image is being pulled goes at once, and never starts", async () => {
+  test("that is deleted while its image is being pulled goes at once, takes its pull along, and never starts", async () => {
     const built = (await buildTestImages()).find(({ name }) => name === busyboxImage)!;
     await registry.push({ ...built, name: "berth.test/slow:1" });
     const gate = slowDoor(registry.host);
@@ -68,6 +68,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       const started = performance.now();
       await cluster.kubectl("delete", "pod", "hasty", "--timeout=20s");
       expect(performance.now() - started).toBeLessThan(10_000);
+      await until("the runtime to ask no more", 10_000, () => gate.waiting() === 0);
       await cluster.empty();
 
       gate.open();
@@ -86,15 +87,16 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
 /** Another way to the registry `host`, which holds back what images are made of until it is opened. */
 function slowDoor(host: string) {
   const opening = Promise.withResolvers<void>();
-  let held = 0;
+  let waiting = 0;
   const server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
     idleTimeout: 0,
-    async fetch({ url, method, headers }): Promise<Response> {
+    async fetch({ url, method, headers, signal }): Promise<Response> {
       if (url.includes("/manifests/")) {
-        held += 1;
-        await opening.promise;
+        waiting += 1;
+        await Promise.race([opening.promise, leaving(signal)]);
+        waiting -= 1;
       }
       const target = new URL(url);
       target.host = host;
@@ -103,7 +105,8 @@ function slowDoor(host: string) {
   });
   return {
     port: server.port,
-    waiting: () => held,
+    /** How many requests are held back whose asker has not left. */
+    waiting: () => waiting,
     open: () => opening.resolve(),
     async close() {
       opening.resolve();
@@ -111,3 +114,6 @@ function slowDoor(host: string) {
     },
   };
 }
+
+const leaving = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

@@ -154,6 +154,19 @@ test("what cannot be read is set aside and said; the other records count", async
   expect(log.told()).toEqual([]);
 });
 
+test("a pod of an API server that is newer than this release is kept as it is; a manifest's would be refused", async () => {
+  const records = open();
+  await records.load();
+  const { pod, ...rest } = podOf("u-1");
+  const newer = { ...pod, spec: { ...pod.spec, fieldOfLater: { restartPolicy: 7 } } };
+  await records.save({ ...rest, pod: newer, source: { kind: "api" } });
+  await records.save({ ...podOf("u-2"), pod: newer });
+  expect(await open().load()).toEqual([{ ...rest, pod: newer, source: { kind: "api" } }]);
+  expect(log.lines.map(({ fields }) => String(fields["err"]))).toEqual([
+    expect.stringContaining("spec.fieldOfLater: Unknown field"),
+  ]);
+});
+
 test("two long uids that differ at their ends are two records", async () => {
   const records = open();
   await records.load();

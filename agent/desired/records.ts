@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
+import { describeFieldError, type FieldError } from "../../proto/kubernetes/field-error.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod, Termination } from "../decide/desired.ts";
 
@@ -113,15 +113,17 @@ function parsed(record: string): unknown {
 /** Decisions are total over pods, not over whatever an earlier release may have let pass and recorded. */
 async function shapedAs(record: unknown): Promise<DesiredPod> {
   const desired = record as Unchecked<DesiredPod> | null;
-  // Loaded with the first record: an agent without any has no need of it in its memory.
-  const { checkPodShape } = await import("../../proto/kubernetes/pod-shape.ts");
-  const shape = checkPodShape({ apiVersion: "v1", kind: "Pod", ...(desired?.pod as object) });
   // An API server may be newer than this release, and has judged its pods itself.
-  const errors = isOfApi(desired) ? [] : (shape.errors ?? []);
-  if (isFramed(desired) && errors.length === 0) return desired as DesiredPod;
-  const [first] = errors;
-  const why = first === undefined ? "a field of its frame is missing" : describeFieldError(first);
+  const [wrong] = isOfApi(desired) ? [] : await shapeErrors(desired?.pod);
+  if (isFramed(desired) && wrong === undefined) return desired as DesiredPod;
+  const why = wrong === undefined ? "a field of its frame is missing" : describeFieldError(wrong);
   throw new RecordError("SHAPE", `it is whole, and no record of this release: ${why}`);
+}
+
+async function shapeErrors(pod: unknown): Promise<readonly FieldError[]> {
+  // Loaded with the first record of a manifest: an agent without any has no need of it in its memory.
+  const { checkPodShape } = await import("../../proto/kubernetes/pod-shape.ts");
+  return checkPodShape({ apiVersion: "v1", kind: "Pod", ...(pod as object) }).errors ?? [];
 }
 
 /** What it says, field by field, if it says that at all. */

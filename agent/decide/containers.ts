@@ -16,6 +16,7 @@ import {
   type ObservedSandbox,
 } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
+import { podIPsOf } from "./pod-ips.ts";
 import { crashesAfter, restartAt, shouldRestart } from "./restart.ts";
 import type { Settings } from "./settings.ts";
 
@@ -119,7 +120,7 @@ function planStart(
   turn: Turn,
   isChanged = false,
 ): Turn {
-  const { sandbox, observed, memory, now, mayCreate } = scene;
+  const { sandbox, observed, memory, settings, now, mayCreate } = scene;
   const need = imageNeed(container, observed, memory);
   switch (need.kind) {
     case "invalid":
@@ -145,7 +146,7 @@ function planStart(
         // A log that is there is never written into again.
         attempt: Math.max(previous?.attempt ?? -1, observed.loggedAttempts.get(container.name) ?? -1) + 1,
         sandboxId: sandbox.id,
-        podIPs: sandbox.ips,
+        podIPs: podIPsOf(sandbox.ips, settings.hostIPs),
         image: imageOf(container),
         imageRef: need.ref,
         // Another image has another back-off: it begins like that of a first crash.

@@ -709,3 +709,15 @@ for (const [sentence, wanted, feature] of resources)
         : `Pod was rejected: Pod requires node features that are not available: ${feature}`;
     expect(status.message).toBe(rejected);
   });
+
+test("a container is told the addresses that the pod's status shows, in its order", () => {
+  const { status, actions } = decidePod(
+    desired(pod()),
+    seen([sandbox({ ips: ["fd00::2", "10.0.0.2", "10.0.0.3"] })]),
+    prepared,
+    settings,
+    now,
+  );
+  expect(actions).toMatchObject([{ kind: "createContainer", podIPs: ["10.0.0.2", "fd00::2"] }]);
+  expect([status.podIP, status.podIPs]).toEqual(["10.0.0.2", [{ ip: "10.0.0.2" }, { ip: "fd00::2" }]]);
+});

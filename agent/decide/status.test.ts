@@ -52,7 +52,8 @@ const observed: ObservedPod = {
       attempt: 0,
       createdAt: at("10:00:02"),
       ready: true,
-      ips: ["10.0.0.2", "fd00::2"],
+      // The network plugin's order, which is not the node's; the API takes one of each family.
+      ips: ["fd00::2", "10.0.0.2", "fd00::3"],
       hostNetwork: false,
       crashes: 0,
     },

@@ -6,6 +6,7 @@ import { type DesiredNow, startTimeOf } from "./desired.ts";
 import { generationOf } from "./generation.ts";
 import { isInitialized } from "./initialization.ts";
 import type { PodMemory } from "./memory.ts";
+import { podIPsOf } from "./pod-ips.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
 
@@ -24,7 +25,7 @@ export function podStatus(scene: StatusScene): {
   const phase = podPhase(scene, statuses);
   const { list, conditions } = podConditions(scene, phase, { init: ofInit, app: statuses });
   const { hostIPs } = settings;
-  const podIPs = pod.spec.hostNetwork === true ? hostIPs : (observed.sandboxes[0]?.ips ?? []);
+  const podIPs = pod.spec.hostNetwork === true ? hostIPs : podIPsOf(observed.sandboxes[0]?.ips ?? [], hostIPs);
   const [hostIP] = hostIPs;
   const [podIP] = podIPs;
   // Reason and message belong to the end of the pod; until its containers have stopped it still is what it was.

@@ -4,7 +4,7 @@ import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { ContainerId, PodUid } from "../proto/ids.ts";
 import { containerNamed } from "../proto/kubernetes/containers.ts";
-import type { Container, Pod } from "../proto/kubernetes/gen/types.ts";
+import type { Container, Node, Pod } from "../proto/kubernetes/gen/types.ts";
 import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
 import { createLimiter } from "./act/limiter.ts";
@@ -14,6 +14,7 @@ import { createSharedPulls } from "./act/shared-pulls.ts";
 import type { PodDisk } from "./act/volume.ts";
 import type { Cluster, ClusterNeeds } from "./cluster.ts";
 import type { Action } from "./decide/action.ts";
+import type { AdmittingNode } from "./decide/admitting-node.ts";
 import { containerHash } from "./decide/container-hash.ts";
 import type { SourceKind } from "./decide/desired.ts";
 import type { ObservedContainer } from "./decide/observed.ts";
@@ -43,6 +44,8 @@ export interface AgentParts {
   readonly facts: () => NodeFacts;
   /** The runtime's name is asked of the runtime. */
   readonly settings: () => Omit<Settings, "runtimeName">;
+  /** The node as pods are held against it, by what the API server has of it; undefined where there is none. */
+  readonly admittingNode: (told: Node | undefined | "unknown") => AdmittingNode;
   readonly sources: readonly PodSource[];
   /** Makes the rooms that face the cluster; undefined where the node stands alone. */
   readonly join?: (needs: ClusterNeeds) => Cluster;
@@ -93,6 +96,11 @@ export function createAgent(parts: AgentParts): Agent {
     log,
     kinds: [...parts.sources.map(({ kind }) => kind), ...(parts.join === undefined ? [] : (["api"] as const))],
     hasSilentSource: parts.hasSilentSource,
+    admission: {
+      node: () => parts.admittingNode(cluster?.ownNode.latest()),
+      askForNode: async () => (cluster === undefined ? true : await cluster.ownNode.ask()),
+      isBegun: seen.isBegun,
+    },
     wake,
     interrupt: (uid) => loop.interrupt(uid),
     refused: node.refused,
@@ -117,6 +125,7 @@ export function createAgent(parts: AgentParts): Agent {
 
   function meetRuntime(): void {
     node.runtimeReady();
+    desired.judge();
     wakeAll();
   }
 
@@ -161,6 +170,7 @@ function joinRooms({ desired, observed, stories, cluster, stir, blindness }: Joi
     observe: observed.observe,
     explain,
     report(uid, wanted, status, stage, obstacle) {
+      desired.reported(wanted, status);
       stories.report(uid, wanted, status, stage, obstacle);
       cluster?.report(wanted, status, stage);
     },

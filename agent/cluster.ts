@@ -2,7 +2,7 @@ import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
 import type { PodUid } from "../proto/ids.ts";
-import type { Pod, PodStatus } from "../proto/kubernetes/gen/types.ts";
+import type { Node, Pod, PodStatus } from "../proto/kubernetes/gen/types.ts";
 import { type ClusterFactsParts, createClusterFacts, type FollowedFacts } from "./cluster-facts.ts";
 import type { DesiredPod } from "./decide/desired.ts";
 import type { PodEvent } from "./decide/event.ts";
@@ -25,6 +25,15 @@ export interface ClusterParts {
   readonly log: Log;
   /** From 0 up to 1, for jitter. */
   readonly random: () => number;
+  readonly ownNode: OwnNodeObject;
+}
+
+/** The object of this node. */
+export interface OwnNodeObject {
+  /** As it was heard last; undefined: there is none. */
+  latest(): Node | undefined | "unknown";
+  /** Asks for it; true when `latest` is up to date then, or will not be by asking; false when nobody answers. Never rejects. */
+  ask(): Promise<boolean>;
 }
 
 /** What the rooms that face the cluster need of the others. */
@@ -49,8 +58,9 @@ export interface Cluster {
   finished(uid: PodUid): void;
   /** Every source of pods has spoken. */
   complete(): void;
-  /** The uid of this node's object; undefined when it has none. */
+  /** The uid of this node's object, which is another than before in some way; undefined when it has none. */
   node(uid: string | undefined): void;
+  readonly ownNode: OwnNodeObject;
   /** What pods are told of the cluster. */
   readonly facts: Pick<FollowedFacts, "settings" | "facts">;
   /** For what happens to the node itself. */
@@ -102,6 +112,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       statuses.back();
       mirrors.back();
       recorder.back();
+      desired.judge();
     },
   };
 
@@ -128,7 +139,11 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       mirrors.look();
     },
     complete: mirrors.look,
-    node: mirrors.node,
+    node(uid) {
+      mirrors.node(uid);
+      desired.judge();
+    },
+    ownNode: parts.ownNode,
     facts,
     recorder,
     async settled() {

@@ -3,7 +3,6 @@ import type { Clock } from "../host/clock.ts";
 import { createExec } from "../host/exec.ts";
 import type { Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
-import { readMachine } from "../host/machine.ts";
 import type { Proc } from "../host/proc.ts";
 import { createKube } from "../kube/client.ts";
 import type { ClusterSource } from "../kube/cluster.ts";
@@ -15,6 +14,7 @@ import { kubernetesVersion } from "../proto/kubernetes/version.ts";
 import { type Cluster, type ClusterNeeds, createCluster } from "./cluster.ts";
 import { clusterStatus, withWatchState } from "./cluster-status.ts";
 import type { ClusterPlace, Config } from "./config/config.ts";
+import type { ObservedMachine } from "./decide/observed-node.ts";
 import type { Taken } from "./decide/taken.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
 import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
@@ -27,7 +27,7 @@ export interface JoinParts {
   readonly place: ClusterPlace;
   readonly machine: Files;
   readonly proc: Proc;
-  readonly storageBytes: number;
+  readonly observedMachine: ObservedMachine;
   readonly runtime: CriRuntime;
   readonly addresses: () => readonly string[];
   readonly clock: Clock;
@@ -82,7 +82,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
     random,
     settings: nodeSettingsOf(config, kubeletVersion, undefined),
     mayRegister: config.node.registerNode,
-    machine: { ...readMachine(machine.root), storageBytes: parts.storageBytes },
+    machine: parts.observedMachine,
     addresses: parts.addresses,
     record: ({ object, ...event }) => joined?.recorder.record(object, event),
     changed() {
@@ -93,7 +93,9 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
 
   return {
     join(needs) {
-      const rooms = createCluster({ kube: watched.kube, nodeName: config.nodeName, clock, log, random }, needs);
+      const ownNode = { latest: room.node, ask: room.ask };
+      const facing = { kube: watched.kube, nodeName: config.nodeName, clock, log, random, ownNode };
+      const rooms = createCluster(facing, needs);
       joined = {
         ...rooms,
         took(taken) {

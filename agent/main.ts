@@ -2,15 +2,19 @@ import { createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createFiles, type Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
+import { readMachine } from "../host/machine.ts";
 import { giveBackMemory } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
-import { type Agent, createAgent, type PodSource } from "./agent.ts";
+import type { Node } from "../proto/kubernetes/gen/types.ts";
+import { type Agent, type AgentParts, createAgent, type PodSource } from "./agent.ts";
 import { checkCgroups } from "./cgroup-version.ts";
 import type { Config } from "./config/config.ts";
+import { type AdmittingNode, admittingNode } from "./decide/admitting-node.ts";
 import type { OfferedPod } from "./decide/merge.ts";
 import type { Refusal } from "./decide/node-report.ts";
+import type { ObservedMachine } from "./decide/observed-node.ts";
 import { followStaticPath } from "./desired/static-files.ts";
 import { factsOf, readFigures } from "./facts.ts";
 import { followHostIPs } from "./host-ips.ts";
@@ -22,7 +26,6 @@ import { agentStatus } from "./serve/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
 import { failStart, inOrder } from "./start-error.ts";
-import type { NodeFacts } from "./translate/node-facts.ts";
 
 const STOP_WITHIN_MS = 5_000;
 
@@ -60,6 +63,7 @@ async function runOn(
     random: Math.random,
   });
   const { nodeIPs: told, nodeName } = config;
+  const observedMachine = { ...readMachine(machine.root), storageBytes: figures.storageCapacityBytes };
   // News of addresses may come before there is anybody to hear them; who begins later asks for them then.
   let agent: Agent | undefined;
   let membership: Membership | undefined;
@@ -74,7 +78,7 @@ async function runOn(
     },
     signal,
   );
-  membership = await memberOf(config, { machine, proc, figures, runtime, addresses: hostIPs, clock, log });
+  membership = await memberOf(config, { machine, proc, observedMachine, runtime, addresses: hostIPs, clock, log });
   agent = createAgent({
     runtime,
     clock,
@@ -83,6 +87,7 @@ async function runOn(
     mountsBelow: createMounts().below,
     facts: factsOf(config, figures, hostIPs, clock),
     settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
+    admittingNode: createAdmittingNode(config, observedMachine),
     hasSilentSource: isAnySourceSilent(config, log),
     sources: sourcesOf(config, clock, log),
     ...(membership && { join: membership.join }),
@@ -105,18 +110,25 @@ async function runOn(
   log.info({}, "berth has stopped; its pods go on");
 }
 
-type Belongings = Pick<JoinParts, "machine" | "proc" | "runtime" | "addresses" | "clock" | "log"> & {
-  readonly figures: Pick<NodeFacts, "storageCapacityBytes">;
-};
+type Belongings = Pick<JoinParts, "machine" | "proc" | "observedMachine" | "runtime" | "addresses" | "clock" | "log">;
+
+/** It is made anew only when the API server tells of another Node: a hundred pods at once are held against one. */
+function createAdmittingNode({ nodeName, node }: Config, machine: ObservedMachine): AgentParts["admittingNode"] {
+  let last: { readonly told: Node | undefined | "unknown"; readonly node: AdmittingNode } | undefined;
+  return (told) => {
+    if (last === undefined || last.told !== told)
+      last = { told, node: admittingNode(told, machine, { ...node, nodeName }) };
+    return last.node;
+  };
+}
 
 /** What makes this machine a node of the cluster that it is told of. Throws `StartError` where that cannot be used. */
-async function memberOf(config: Config, { figures, ...parts }: Belongings): Promise<Membership | undefined> {
+async function memberOf(config: Config, parts: Belongings): Promise<Membership | undefined> {
   const { clusterPlace: place } = config;
   if (place === undefined) return undefined;
   // Loaded only where it is used: a node that stands alone has no need of it in its memory.
   const { becomeMember } = await import("./join.ts");
-  const storageBytes = figures.storageCapacityBytes;
-  return await becomeMember({ ...parts, config, place, storageBytes, random: Math.random });
+  return await becomeMember({ ...parts, config, place, random: Math.random });
 }
 
 /** Calls whenever the container runtime came or went. */

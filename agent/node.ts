@@ -1,16 +1,18 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
+import { nodes } from "../kube/resource.ts";
 import type { Node } from "../proto/kubernetes/gen/types.ts";
 import type { Config } from "./config/config.ts";
 import { type NodeEvent, nodeReference } from "./decide/node.ts";
 import type { NodeSettings } from "./decide/node-settings.ts";
 import { noPressure, type Pressure, type Supplies } from "./decide/observed-node.ts";
 import { decidePressure, emptyPressureMemory, type PressureSettings, signalsOf } from "./decide/pressure.ts";
-import { createOwnNode } from "./desired/own-node.ts";
+import { createOwnNode, type OwnNode } from "./desired/own-node.ts";
 import { createNodeObserver, type NodeSources } from "./observed/node.ts";
 import { createNodeLease, type LeaseState } from "./report/lease.ts";
 import { createNodeReport, type NodeReportState } from "./report/node-status.ts";
+import { isOfServer, isOutage } from "./report/retry.ts";
 
 export interface NodeParts
   extends Pick<NodeSources, "runtime" | "proc" | "files" | "rootDir" | "machine" | "addresses"> {
@@ -37,6 +39,8 @@ export interface OwnNodeRoom {
   run(signal: AbortSignal): Promise<void>;
   /** The object as the API server has it; undefined: it has none; `unknown`: it has not been heard. */
   node(): Node | undefined | "unknown";
+  /** Asks for the object; true when `node` is up to date then, or will not be by asking; false when nobody answers. Never rejects. */
+  ask(): Promise<boolean>;
   state(): NodeState;
   /** The connection to the runtime came or went. */
   doubtRuntime(): void;
@@ -118,6 +122,7 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
       log.debug({}, "the node is reported no more");
     },
     node: own.latest,
+    ask: () => askForNode(parts, own),
     state: () => ({ status: report.state(), lease: lease.state() }),
     doubtRuntime: observer.doubtRuntime,
     doubtImages: observer.doubtImages,
@@ -147,4 +152,15 @@ function createPressure(log: Log, settings: PressureSettings, clock: Clock, chan
       changed();
     },
   };
+}
+
+/** A server that says that it has none is not told of again: its watch says so too. */
+async function askForNode({ kube, settings, log }: NodeParts, own: OwnNode): Promise<boolean> {
+  try {
+    own.heard(await kube.get(nodes, settings.nodeName));
+  } catch (error) {
+    if (isOutage(error) || isOfServer(error)) return false;
+    log.debug({ err: error }, "the node's own object cannot be read");
+  }
+  return true;
 }

@@ -110,7 +110,7 @@ function reportUnseen({ clock, rooms }: Hallway, pod: PodInLoop, wanted: Desired
   // Negative where the clock was set back.
   const blindMs = clock.now() - pod.blindSince;
   if (wanted === undefined || pod.isSeen || (blindMs >= 0 && blindMs < BLIND_RETRY_MS)) return;
-  const why = error instanceof Error ? error.message : String(error);
+  const why = `what of the pod runs is not known yet: ${error instanceof Error ? error.message : error}`;
   const stage = wanted.termination === undefined ? "syncing" : "terminating";
   rooms.report(pod.uid, wanted, unseenStatus(wanted, why), stage);
 }

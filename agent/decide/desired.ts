@@ -20,8 +20,21 @@ export interface DesiredPod {
   readonly revision: number;
   /** Present once the pod has to end; it never goes away again, and its grace only ever shrinks. */
   readonly termination?: Termination;
+  /** What the node answers to the pod, unless that is that it takes it. Taken, as rejected, is for good. */
+  readonly admission?: Admission;
+  /** What it had of the node is there for others: it has ended, or its source does not have it any more. */
+  readonly isPlaceFree?: true;
   /** The last word on a pod that has ended, kept because the API server could not be told it yet. */
   readonly lastStatus?: PodStatus;
+}
+
+/** `awaited`: the node has not answered yet. */
+export type Admission = { readonly kind: "awaited" } | ({ readonly kind: "rejected" } & Rejection);
+
+/** Why a node does not take a pod, in the kubelet's words. */
+export interface Rejection {
+  readonly reason: string;
+  readonly message: string;
 }
 
 /** A desired pod as a decision sees it. */

@@ -58,6 +58,8 @@ export interface Outcome {
   readonly message?: string;
   /** A clause for the log, where the API has no words for it. */
   readonly why?: string;
+  /** The node has not taken it: nothing of it was ever begun. */
+  readonly isRejection?: boolean;
   /** When that was decided. */
   readonly at: number;
 }

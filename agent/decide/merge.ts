@@ -48,7 +48,7 @@ export function mergeSource(
     const offer = offers.get(desired.uid);
     if (offer === undefined) return [];
     const pod = seenAt(offer.pod, desired.acceptedAt);
-    return isSame(pod, desired.pod) ? [] : [{ ...desired, ...offer, pod, revision: desired.revision + 1 }];
+    return isSame(pod, desired.pod) ? [] : [{ ...renewed(desired), ...offer, pod, revision: desired.revision + 1 }];
   });
   const ended = mine
     .filter(({ uid }) => !offers.has(uid))
@@ -58,6 +58,11 @@ export function mergeSource(
       return { ...desired, termination: { requestedAt: now, gracePeriodSeconds, why } };
     });
   return { added, changed, ended };
+}
+
+/** What was rejected, or has ended, is asked about anew as what it has become; what the node has taken, and runs, it keeps. */
+function renewed({ admission, isPlaceFree, ...desired }: DesiredPod): DesiredPod {
+  return admission === undefined && isPlaceFree !== true ? desired : { ...desired, admission: { kind: "awaited" } };
 }
 
 /** What a source asks for under the uid of a pod that another source has. */

@@ -1,4 +1,4 @@
-import type { Quantity as QuantityText } from "../../proto/kubernetes/gen/types.ts";
+import type { NodeStatus, Quantity as QuantityText } from "../../proto/kubernetes/gen/types.ts";
 import {
   addQuantities,
   compareQuantities,
@@ -13,7 +13,9 @@ import type { ObservedMachine } from "./observed-node.ts";
 
 export type ResourceList = Readonly<Record<string, QuantityText>>;
 
-type ResourceSettings = Pick<
+type ResourceMachine = Pick<ObservedMachine, "cpuCount" | "memoryBytes" | "hugePages" | "storageBytes">;
+
+export type ResourceSettings = Pick<
   NodeSettings,
   | "maxPods"
   | "podsPerCore"
@@ -27,8 +29,26 @@ type ResourceSettings = Pick<
 const zero: Quantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 const HUGE_PAGES = "hugepages-";
 
+/** What the node has and gives: what the machine has, over what `before` says of resources that others tell of. */
+export function nodeResources(
+  machine: ResourceMachine,
+  before: Pick<NodeStatus, "capacity" | "allocatable">,
+  settings: ResourceSettings,
+): { readonly capacity: ResourceList; readonly allocatable: ResourceList } {
+  const capacity: ResourceList = { ...before.capacity, ...machineCapacity(machine, settings) };
+  const others = othersAllocatable(before.allocatable ?? {}, capacity);
+  return { capacity, allocatable: { ...others, ...allocatableOf(capacity, settings) } };
+}
+
+/** A resource of devices that is in no capacity any more cannot be had. */
+function othersAllocatable(before: ResourceList, capacity: ResourceList): ResourceList {
+  return Object.fromEntries(
+    Object.entries(before).filter(([name]) => Object.hasOwn(capacity, name) || !isExtendedResource(name)),
+  );
+}
+
 /** What the machine has, in the API's words. */
-export function machineCapacity(machine: ObservedMachine, settings: ResourceSettings): ResourceList {
+export function machineCapacity(machine: ResourceMachine, settings: ResourceSettings): ResourceList {
   const { cpuCount, memoryBytes, hugePages, storageBytes } = machine;
   const { maxPods, podsPerCore, localStorageCapacityIsolation } = settings;
   const storage = localStorageCapacityIsolation && storageBytes !== undefined ? bytes(storageBytes) : undefined;

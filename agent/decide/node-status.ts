@@ -6,7 +6,7 @@ import type {
   NodeSystemInfo,
 } from "../../proto/kubernetes/gen/types.ts";
 import { nodeConditions } from "./node-conditions.ts";
-import { allocatableOf, isExtendedResource, machineCapacity, type ResourceList } from "./node-resources.ts";
+import { nodeResources } from "./node-resources.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { NodeImage, ObservedNode, RuntimeAbilities } from "./observed-node.ts";
 
@@ -28,12 +28,12 @@ export function nodeStatus(
   settings: NodeSettings,
   now: number,
 ): NodeStatus {
-  const capacity: ResourceList = { ...before.capacity, ...machineCapacity(observed.machine, settings) };
+  const { capacity, allocatable } = nodeResources(observed.machine, before, settings);
   const { declaredFeatures: _, ...kept } = before;
   return {
     ...kept,
     addresses: nodeAddresses(observed.addresses, before.addresses ?? [], settings),
-    allocatable: { ...othersAllocatable(before.allocatable ?? {}, capacity), ...allocatableOf(capacity, settings) },
+    allocatable,
     capacity,
     conditions: nodeConditions(observed, capacity, before.conditions ?? [], settings, now),
     ...(settings.kubeletPort === undefined
@@ -44,13 +44,6 @@ export function nodeStatus(
     ...(observed.images === undefined ? {} : { images: nodeImages(observed.images, settings.nodeStatusMaxImages) }),
     nodeInfo: nodeSystem(observed, before.nodeInfo, settings),
   };
-}
-
-/** A resource of devices that is in no capacity any more cannot be had. */
-function othersAllocatable(before: ResourceList, capacity: ResourceList): ResourceList {
-  return Object.fromEntries(
-    Object.entries(before).filter(([name]) => Object.hasOwn(capacity, name) || !isExtendedResource(name)),
-  );
 }
 
 /** Where a cloud tells the addresses, ours stand in for them only as long as it has not, and only those that we were told. */

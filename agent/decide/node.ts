@@ -5,6 +5,7 @@ import { isExtendedResource, isHugePages, type ResourceList } from "./node-resou
 import type { NodeSettings } from "./node-settings.ts";
 import { nodeStatus } from "./node-status.ts";
 import type { ObservedNode } from "./observed-node.ts";
+import { ownLabels } from "./own-labels.ts";
 
 const ATTACH_ANNOTATION = "volumes.kubernetes.io/controller-managed-attach-detach";
 const NODE_IP_ANNOTATION = "alpha.kubernetes.io/provided-node-ip";
@@ -39,7 +40,7 @@ export function initialNode(observed: ObservedNode, settings: NodeSettings, now:
     kind: "Node",
     metadata: {
       name: nodeName,
-      labels: { ...ownLabels(observed, nodeName), ...labels },
+      labels: { ...ownLabels(observed.machine, nodeName), ...labels },
       ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
     },
     spec: {
@@ -56,7 +57,10 @@ export function initialNode(observed: ObservedNode, settings: NodeSettings, now:
  * are an earlier agent's: none are handed out here, so none are there to be had.
  */
 export function reconcileNode(existing: Node, observed: ObservedNode, settings: NodeSettings): Node {
-  const wanted: Readonly<Record<string, string>> = { ...ownLabels(observed, settings.nodeName), ...settings.labels };
+  const wanted: Readonly<Record<string, string>> = {
+    ...ownLabels(observed.machine, settings.nodeName),
+    ...settings.labels,
+  };
   const labels = { ...existing.metadata.labels };
   for (const name of defaultLabels) {
     const value = wanted[name];
@@ -196,17 +200,6 @@ function assertOwn(node: Node, observed: ObservedNode, settings: NodeSettings, n
       annotations: { ...annotations, ...nodeIPAnnotation(settings) },
     },
     status: nodeStatus(observed, node.status ?? {}, settings, now),
-  };
-}
-
-function ownLabels({ machine }: ObservedNode, nodeName: string): Readonly<Record<string, string>> {
-  const { architecture } = machine;
-  return {
-    "beta.kubernetes.io/arch": architecture,
-    "beta.kubernetes.io/os": "linux",
-    "kubernetes.io/arch": architecture,
-    "kubernetes.io/hostname": nodeName,
-    "kubernetes.io/os": "linux",
   };
 }
 

@@ -2,7 +2,7 @@ import { isSidecar } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { isTerminal } from "./api-pod.ts";
 import { isOutdated } from "./container-hash.ts";
-import { type DesiredNow, type DesiredPod, startTimeOf } from "./desired.ts";
+import { type DesiredNow, type DesiredPod, type Rejection, startTimeOf } from "./desired.ts";
 import type { Outcome } from "./memory.ts";
 import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
@@ -17,18 +17,20 @@ export function outcomeOf(
   { cluster }: Pick<Settings, "cluster">,
   now: number,
 ): Outcome | undefined {
-  const { pod, source } = desired;
+  const { pod, source, admission } = desired;
   const isOfApi = source.kind === "api";
   const told = isOfApi ? toldOutcome(pod, now) : undefined;
   if (told !== undefined) return told;
   const features = unsupportedFeatures(pod, { isOfApi, isInCluster: isOfApi || cluster !== undefined });
   if (features.length > 0)
-    return {
-      phase: "Failed",
-      reason: "PodFeatureUnsupported",
-      message: `Pod was rejected: Pod requires node features that are not available: ${features.join(", ")}`,
-      at: now,
-    };
+    return rejected(
+      {
+        reason: "PodFeatureUnsupported",
+        message: `Pod requires node features that are not available: ${features.join(", ")}`,
+      },
+      now,
+    );
+  if (admission?.kind === "rejected") return rejected(admission, now);
   const deadline = deadlineOf(desired);
   if (deadline !== undefined && deadline <= now)
     return {
@@ -40,6 +42,12 @@ export function outcomeOf(
   return outcomeOfContainers(pod, observed, now);
 }
 
+const REJECTED = "Pod was rejected: ";
+
+function rejected({ reason, message }: Rejection, now: number): Outcome {
+  return { phase: "Failed", reason, message: `${REJECTED}${message}`, isRejection: true, at: now };
+}
+
 /** The end that the API server knows of, whoever told it: a pod that has ended there never starts again. */
 function toldOutcome({ status }: Pod, now: number): Outcome | undefined {
   if (status === undefined || !isTerminal(status)) return undefined;
@@ -48,6 +56,7 @@ function toldOutcome({ status }: Pod, now: number): Outcome | undefined {
     phase: status.phase === "Succeeded" ? "Succeeded" : "Failed",
     ...(reason ? { reason } : {}),
     ...(message ? { message } : {}),
+    ...(message?.startsWith(REJECTED) && { isRejection: true }),
     at: now,
   };
 }

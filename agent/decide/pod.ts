@@ -13,7 +13,7 @@ import { createPlan, type Obstacle, type PlanInProgress } from "./plan.ts";
 import { type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import type { Stage } from "./stage.ts";
-import { podStatus } from "./status.ts";
+import { podStatus, unseenStatus } from "./status.ts";
 import { type Ending, planEnding } from "./termination.ts";
 
 /** What to do now, what to say now, what to keep in mind, and when to look again if nothing happens before. */
@@ -37,6 +37,7 @@ export function decidePod(
   const own = ofThisRevision(before, desired.revision);
   const whole = withLostContainers(desired.pod, observed, own);
   const outcome = own.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, settings, now));
+  if (outcome === undefined && isAwaitingAdmission(desired)) return undecided(desired, own);
   const remembered = withoutVanished(own, observed);
   const known: PodMemory = outcome === own.outcome ? remembered : { ...remembered, outcome };
   const plan = createPlan(known, now);
@@ -50,6 +51,16 @@ export function decidePod(
   const { status, conditions } = podStatus(scene);
   const lastStatus = known.lastStatus ?? desired.lastStatus ?? (isFinal ? status : undefined);
   return { stage, ...plan.result(), status: lastStatus ?? status, memory: { ...known, conditions, lastStatus } };
+}
+
+/** Nothing is begun, and nothing is told to the API server, before the node has answered; whoever answers wakes the pod. */
+function isAwaitingAdmission({ admission, termination }: DesiredNow): boolean {
+  return admission?.kind === "awaited" && termination === undefined;
+}
+
+function undecided(desired: DesiredNow, memory: PodMemory): Decision {
+  const status = unseenStatus(desired, "whether this node takes the pod is not decided yet");
+  return { stage: "syncing", actions: [], status, memory, lookAgainAt: undefined, obstacle: undefined };
 }
 
 /** A pod that nobody asks for: what is found of it is ended and removed, with the kubelet's grace of one second. */

@@ -276,7 +276,7 @@ test("a pod that had to wait for its predecessor started when that was gone, and
 test("of a pod that nobody could look at only that is said which needs no look", () => {
   expect(unseenStatus(desired, "no answer")).toEqual({
     phase: "Pending",
-    message: "what of the pod runs is not known yet: no answer",
+    message: "no answer",
     startTime: "2026-01-01T10:00:00Z",
     qosClass: "Burstable",
   });

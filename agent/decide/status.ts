@@ -17,7 +17,8 @@ export function podStatus(scene: StatusScene): {
 } {
   const { desired, observed, memory, settings, isFinal } = scene;
   const { pod } = desired;
-  const isRejected = memory.outcome?.reason === "PodFeatureUnsupported";
+  const isRejected = memory.outcome?.isRejection === true;
+  if (isRejected && isFinal) return rejectedStatus(desired, memory);
   const statusesOf = (containers: readonly Container[] = []) =>
     isRejected ? [] : containers.map((container) => containerStatus(scene, container));
   const statuses = statusesOf(pod.spec.containers).toSorted((a, b) => (a.name < b.name ? -1 : 1));
@@ -46,19 +47,35 @@ export function podStatus(scene: StatusScene): {
   return { status, conditions };
 }
 
+/** As the kubelet says it, with not one word of containers and conditions: nothing has begun of which they could tell. */
+function rejectedStatus(desired: DesiredNow, { outcome, conditions }: PodMemory): ReturnType<typeof podStatus> {
+  const { reason, message } = outcome ?? {};
+  const status: PodStatus = {
+    phase: "Failed",
+    ...(reason === undefined ? {} : { reason }),
+    ...(message === undefined ? {} : { message }),
+    conditions: [],
+    startTime: formatTime(startTimeOf(desired)),
+    qosClass: qosClassOf(desired.pod),
+    ...generationOf(desired),
+  };
+  return { status, conditions };
+}
+
 /** True for what `unseenStatus` says: it is for the people at this node, and never told to an API server that may know more. */
 export function isUnseen(status: PodStatus): boolean {
   return status.conditions === undefined;
 }
 
 /**
- * What can be said of a pod that nobody could look at yet: that it is wanted. As the kubelet does while its runtime is away, nothing
- * is said of its containers: they may run since the days of an earlier agent. The kubelet leaves out `why`.
+ * What can be said of a pod that nobody could look at yet, or that the node has not taken yet: that it is wanted. As the kubelet does
+ * while its runtime is away, nothing is said of its containers: they may run since the days of an earlier agent. The kubelet leaves out
+ * `why`.
  */
 export function unseenStatus(desired: DesiredNow, why: string): PodStatus {
   return {
     phase: "Pending",
-    message: `what of the pod runs is not known yet: ${why}`,
+    message: why,
     startTime: formatTime(startTimeOf(desired)),
     qosClass: qosClassOf(desired.pod),
   };

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../proto/ids.ts";
 import type { ObjectMeta, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { roomForAll } from "../../test/fakes/admission.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
@@ -19,6 +20,7 @@ function createScene(disk = new FakeDisk(() => 0), kinds: readonly SourceKind[] 
     log,
     kinds,
     hasSilentSource: false,
+    admission: roomForAll,
     refused: () => {},
     wake: (uid) => heard.push(`wake ${uid}`),
     interrupt: (uid) => heard.push(`interrupt ${uid}`),

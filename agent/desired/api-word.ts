@@ -1,6 +1,7 @@
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { entered } from "../decide/admission.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { type ApiNews, mergeApi } from "../decide/merge-api.ts";
 import type { PodIndex } from "./pod-index.ts";
@@ -18,10 +19,14 @@ export interface ApiWord {
   isOver(uid: PodUid): boolean;
   /** Records the last word on a pod that has ended. */
   keepLast(uid: PodUid, status: PodStatus): Promise<void>;
+  /** Records the pod as it is now, in its turn. */
+  save(pod: DesiredPod): Promise<void>;
 }
 
 export interface ApiWordSettings {
   readonly pods: PodIndex;
+  /** Answers what can be answered of new pods; begins and records them. */
+  readonly begin: (added: readonly DesiredPod[]) => Promise<void>;
   readonly clock: Clock;
   /** Neither rejects: a record that cannot be written keeps no pod from running. */
   readonly save: (pod: DesiredPod) => Promise<void>;
@@ -34,7 +39,8 @@ export interface ApiWordSettings {
  * Each word is merged at once: a hundred pods that come one by one do not wait for each other's records. Records of one pod are
  * written and removed in the order of decisions.
  */
-export function createApiWord({ pods, clock, save, remove, wake, interrupt }: ApiWordSettings): ApiWord {
+export function createApiWord(settings: ApiWordSettings): ApiWord {
+  const { pods, clock, begin, remove, wake, interrupt } = settings;
   const present = new Set<string | undefined>();
   const over = new Set<PodUid>();
   const writing = new Map<PodUid, Promise<void>>();
@@ -46,6 +52,15 @@ export function createApiWord({ pods, clock, save, remove, wake, interrupt }: Ap
     });
     writing.set(uid, done);
     return done;
+  }
+
+  const save = (pod: DesiredPod) => inTurn(pod.uid, () => settings.save(pod));
+
+  /** Those that the API server has no more. */
+  function lostBy(news: ApiNews): readonly DesiredPod[] {
+    if (news.kind === "changed") return [];
+    const all = news.kind === "gone" ? [pods.get(news.uid) ?? []].flat() : pods.all();
+    return all.filter(({ uid, source }) => source.kind === "api" && !present.has(uid));
   }
 
   async function drop(pod: DesiredPod): Promise<void> {
@@ -60,19 +75,20 @@ export function createApiWord({ pods, clock, save, remove, wake, interrupt }: Ap
     async hear(news) {
       hasSpoken ||= news.kind === "complete";
       note(present, news);
-      const { added, changed, ended, refreshed, woken } = mergeApi(pods.get, pods.all, news, clock.now());
+      const { changed, ended, refreshed, woken, ...merged } = mergeApi(pods.get, pods.all, news, clock.now());
+      const added = merged.added.map(entered);
       // What is only refreshed is with the API server at the next start too: it is not written down.
       for (const pod of [...added, ...changed, ...ended, ...refreshed]) pods.put(pod);
-      // What is new begins while it is written down: the API server tells it to the next agent again.
-      for (const uid of [...added.map((pod) => pod.uid), ...woken]) if (!over.has(uid)) wake(uid);
+      for (const pod of lostBy(news)) pods.put({ ...pod, isPlaceFree: true });
+      for (const uid of woken) if (!over.has(uid)) wake(uid);
       const gone = [...over].filter((uid) => !present.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
       const left = [...ended, ...changed].filter(({ uid }) => !over.has(uid));
       await Promise.all([
         ...gone.map(drop),
-        ...added.map((pod) => inTurn(pod.uid, () => save(pod))),
+        begin(added),
         // What an end or a change goes by, such as when it was asked for, has to be known to the next agent too.
         ...left.map((pod) =>
-          inTurn(pod.uid, () => save(pod)).then(() => {
+          save(pod).then(() => {
             if (pod.termination === undefined) wake(pod.uid);
             else interrupt(pod.uid);
           }),
@@ -89,8 +105,9 @@ export function createApiWord({ pods, clock, save, remove, wake, interrupt }: Ap
       if (pod === undefined || pod.lastStatus !== undefined) return;
       const kept = { ...pod, lastStatus };
       pods.put(kept);
-      await inTurn(uid, () => save(kept));
+      await save(kept);
     },
+    save,
   };
 }
 

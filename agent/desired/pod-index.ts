@@ -11,7 +11,13 @@ export interface PodIndex {
   namesakesOf(pod: DesiredPod): readonly DesiredPod[];
 }
 
-export function createPodIndex(): PodIndex {
+/** Who hears of each change. */
+export interface PodIndexListener {
+  noted(pod: DesiredPod): void;
+  dropped(uid: PodUid): void;
+}
+
+export function createPodIndex(listener: PodIndexListener): PodIndex {
   const pods = new Map<PodUid, DesiredPod>();
   /** Nearly every name belongs to one pod: only where it does not is the order looked at. */
   const countByName = new Map<string, number>();
@@ -32,11 +38,13 @@ export function createPodIndex(): PodIndex {
       if (before !== undefined) count(before, -1);
       count(pod, 1);
       pods.set(pod.uid, pod);
+      listener.noted(pod);
     },
     drop(pod) {
       const before = pods.get(pod.uid);
       if (before !== undefined) count(before, -1);
       pods.delete(pod.uid);
+      listener.dropped(pod.uid);
     },
     namesakesOf(pod) {
       const name = fullNameOf(pod.pod);

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { roomForAll } from "../../test/fakes/admission.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
@@ -30,6 +31,7 @@ function createScene(options: Options = {}) {
     log,
     kinds,
     hasSilentSource,
+    admission: roomForAll,
     wake: (uid) => heard.push(`wake ${uid}`),
     interrupt: (uid) => heard.push(`interrupt ${uid}`),
     refused: (all) => {

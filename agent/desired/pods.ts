@@ -2,17 +2,17 @@ import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf, type SourceKind } from "../decide/desired.ts";
-import { endHold, foreignClaims, type Merge, mergeSource, type OfferedPod, withPredecessor } from "../decide/merge.ts";
+import { type OfferedPod, withPredecessor } from "../decide/merge.ts";
 import type { ApiNews } from "../decide/merge-api.ts";
 import type { Refusal } from "../decide/node-report.ts";
-import { createApiWord } from "./api-word.ts";
+import { type AdmissionParts, type Admissions, createAdmissions } from "./admissions.ts";
+import { type ApiWord, createApiWord } from "./api-word.ts";
 import { createPodIndex } from "./pod-index.ts";
 import type { PodRecords } from "./records.ts";
 import { createRefusals } from "./refusals.ts";
-
-type StaticKind = StaticPodSource["kind"];
+import { createStaticWord, type StaticKind } from "./static-word.ts";
+import { createTaking } from "./taking.ts";
 
 /** What should run here: the words of all sources, merged, and kept on the disk. */
 export interface DesiredPods {
@@ -30,6 +30,10 @@ export interface DesiredPods {
   all(): readonly DesiredPod[];
   /** True when every source has spoken: what nobody has asked for then, nobody wants. */
   isComplete(): boolean;
+  /** What pods are judged by has changed: the node's object, or that the runtime was read. */
+  judge(): void;
+  /** How the pod is was looked at and is told; one that has ended gives its place back before anybody hears of that. */
+  reported(desired: DesiredPod, status: PodStatus): void;
   /** Nothing is left of the pod on the node. */
   finished(uid: PodUid): Promise<void>;
   /** Records the last word on a pod, which could not be told: nothing else on the node would tell it again. */
@@ -44,6 +48,7 @@ export interface DesiredPodsSettings {
   readonly kinds: readonly SourceKind[];
   /** Some source will never speak: whatever is not known stays `unknown`. */
   readonly hasSilentSource: boolean;
+  readonly admission: AdmissionParts;
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
   /** What is refused, by all sources, may have changed. */
@@ -54,22 +59,20 @@ export interface DesiredPodsSettings {
 
 export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const { clock, log, kinds, hasSilentSource, wake, interrupt, complete } = settings;
-  const pods = createPodIndex();
-  const words = new Map<StaticKind, readonly OfferedPod[]>();
+  const isInCluster = kinds.includes("api");
+  const admissions: Admissions = createAdmissions({
+    ...settings.admission,
+    pods: () => pods,
+    isInCluster,
+    asked: judge,
+  });
+  const pods = createPodIndex(admissions);
   const silent = new Set(kinds);
   const refusals = createRefusals(log, settings.refused);
-  const { save, remove } = createRecording(settings);
-  const api = createApiWord({ pods, clock, save, remove, wake, interrupt });
-  const inOrder = createOrder();
-
-  async function merge(kind: StaticKind, offered: readonly OfferedPod[]): Promise<void> {
-    words.set(kind, offered);
-    const merged = mergeSource(pods.all(), kind, offered, clock.now());
-    for (const pod of [...merged.added, ...merged.changed, ...merged.ended]) pods.put(pod);
-    await recordMerge(merged, { save, wake, interrupt });
-    refusals.ofClaims(foreignClaims(pods.get, words));
-    spoke(kind);
-  }
+  const taking = createTaking(admissions, wake);
+  const recording = { pods, clock, ...createRecording(settings), wake, interrupt };
+  const statics = createStaticWord({ ...recording, begin: taking.begin, foreign: refusals.ofClaims, spoke });
+  const api: ApiWord = createApiWord({ ...recording, begin: (added) => taking.begin(added, (pod) => api.save(pod)) });
 
   const isComplete = () => silent.size === 0 && !hasSilentSource;
 
@@ -77,7 +80,9 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     if (silent.delete(kind) && silent.size === 0) complete();
   }
 
-  const enqueue = (kind: StaticKind, offered: readonly OfferedPod[]) => inOrder(() => merge(kind, offered));
+  function judge(): void {
+    void taking.judge((pod) => (pod.source.kind === "api" ? api.save(pod) : statics.save(pod)));
+  }
 
   async function hear(news: ApiNews): Promise<void> {
     const recorded = api.hear(news);
@@ -85,29 +90,17 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     await recorded;
   }
 
-  /** What follows when a pod is known no more; another one of its uid may have begun since. */
-  async function settleEnd(pod: DesiredPod, freedUid: PodUid | undefined): Promise<void> {
-    const { uid } = pod;
-    // As long as the record of the pod is there, the next agent ends the hold as this one did.
-    const freed = freedUid === undefined ? undefined : pods.get(freedUid);
-    if (freed !== undefined) await save(freed);
-    if (pods.get(uid) === undefined) await remove(uid);
-    for (const other of pods.namesakesOf(pod)) wake(other.uid);
-    // The same pod may have been asked for again while it ended, by another source too.
-    for (const [kind, offered] of words)
-      if (offered.some((offer) => offer.pod.metadata.uid === uid)) await merge(kind, offered);
-  }
-
   return {
     async restore() {
-      for (const pod of await settings.records.load()) pods.put(pod);
+      for (const pod of await settings.records.load()) pods.put(admissions.restore(pod));
       // A source that is configured no more wants nothing: its pods end.
       const former = new Set(pods.all().map(({ source }) => source.kind));
       for (const kind of former)
-        if (!kinds.includes(kind)) await (kind === "api" ? hear({ kind: "complete", pods: [] }) : enqueue(kind, []));
+        if (!kinds.includes(kind))
+          await (kind === "api" ? hear({ kind: "complete", pods: [] }) : statics.offer(kind, []));
       if (silent.size === 0) complete();
     },
-    offer: enqueue,
+    offer: statics.offer,
     refuse: refusals.ofSource,
     hear,
     get(uid) {
@@ -117,45 +110,17 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     },
     all: () => pods.all().filter(({ uid }) => !api.isOver(uid)),
     isComplete,
+    judge,
+    reported(desired, status) {
+      if (admissions.reported(desired, status)) judge();
+    },
     async finished(uid) {
       const pod = pods.get(uid);
       // Without a termination it is a pod of the same uid that was asked for again since.
       if (pod?.termination === undefined) return;
-      if (pod.source.kind === "api") return await api.finished(pod);
-      const freed = endHold(pod, pods.namesakesOf(pod), clock.now());
-      pods.drop(pod);
-      if (freed !== undefined) pods.put(freed);
-      await inOrder(() => settleEnd(pod, freed?.uid));
+      await (pod.source.kind === "api" ? api.finished(pod) : statics.finished(pod));
     },
     keepLast: api.keepLast,
-  };
-}
-
-/** Writes down what has changed, and tells whom it concerns. */
-async function recordMerge(
-  { added, changed, ended }: Merge,
-  { save, wake, interrupt }: Pick<DesiredPodsSettings, "wake" | "interrupt"> & Pick<PodRecords, "save">,
-): Promise<void> {
-  // What is new begins while it is written down: whoever dies in between leaves a manifest that the next agent takes again.
-  for (const { uid } of added) wake(uid);
-  const saved = added.map(save);
-  // What an end or a change goes by, such as when it was asked for, has to be known to the next agent too.
-  const written = [...ended, ...changed].map(async (pod) => {
-    await save(pod);
-    if (pod.termination === undefined) wake(pod.uid);
-    else interrupt(pod.uid);
-  });
-  await Promise.all([...saved, ...written]);
-}
-
-/** One merge or end of a static pod at a time, so that records are written and removed in the order of decisions. */
-function createOrder(): (work: () => Promise<void>) => Promise<void> {
-  let last: Promise<void> = Promise.resolve();
-  return (work) => {
-    const done = last.then(work);
-    // Work that failed fails for whoever asked for it; the next begins anew.
-    last = done.catch(() => undefined);
-    return done;
   };
 }
 

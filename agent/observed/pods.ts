@@ -30,6 +30,8 @@ import { applyLists, type Reading, refreshEntry } from "./read.ts";
 export interface ObservedPods {
   /** Reads what is out of date. Rejects with `CriError` or `FilesError` while that is impossible. */
   observe(uid: PodUid, desired: DesiredPod | undefined): Promise<ObservedPod>;
+  /** Whether a sandbox or container of the pod is on the node; `unknown` while the runtime was not read. */
+  isBegun(uid: PodUid): boolean | "unknown";
   /** Lists everything and wakes the pods that differ from what was known. Rejects with `CriError`. */
   audit(): Promise<void>;
   /**
@@ -99,6 +101,10 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
   return {
     observe: (uid, desired) => observe(room, uid, desired),
     audit: () => audit(room),
+    isBegun(uid) {
+      const { sandboxes, containers } = entries.get(uid) ?? {};
+      return room.isComplete ? Boolean(sandboxes?.size || containers?.size) : "unknown";
+    },
     lose(why) {
       room.isComplete = false;
       if (why === undefined) return;

@@ -23,14 +23,20 @@ export function scenario(name: string, play: Play, expectStory: (story: string) 
   // The quick check leaves out some of the deaths; whoever runs this file alone sees all of them.
   test(`${name}, whatever call the agent dies after`, async () => {
     const whole = await perform(play);
+    const scene = await sceneOf(whole);
     for (let dieAfterCall = 0; dieAfterCall < whole.calls; dieAfterCall += every) {
       const stage = await perform(play, { dieAfterCall });
       const from = `died after call ${dieAfterCall}`;
       expect({ from, deaths: stage.deaths }).toEqual({ from, deaths: 1 });
-      expect({ from, scene: stage.scene() }).toEqual({ from, scene: whole.scene() });
+      expect({ from, scene: await sceneOf(stage) }).toEqual({ from, scene });
       expectNothingTwice(stage.runtime.timeline);
     }
-  });
+  }, 60_000);
+}
+
+/** The node at rest, and what the API server shows of it. */
+async function sceneOf(stage: Stage): Promise<readonly string[]> {
+  return [...stage.scene(), ...(await stage.shown()).map((line) => `shown ${line}`)];
 }
 
 /** The lines of a story that match, where the others tell nothing that other plays do not. */

@@ -1,5 +1,6 @@
 import { type Agent, createAgent } from "../../agent/agent.ts";
 import { type ClusterNeeds, createCluster } from "../../agent/cluster.ts";
+import { admittingNode } from "../../agent/decide/admitting-node.ts";
 import type { OfferedPod } from "../../agent/decide/merge.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import type { PodReport } from "../../agent/report/pod-story.ts";
@@ -10,13 +11,14 @@ import type { Kube } from "../../kube/client.ts";
 import { events, pods } from "../../kube/resource.ts";
 import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
-import type { ContainerStatus, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 // The agent loads it with the first record, which takes real time: no play has any.
 import "../../proto/kubernetes/pod-shape.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, rest } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";
 import { FakeKube } from "../fakes/kube.ts";
+import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 
 export interface StageOptions {
@@ -27,6 +29,8 @@ export interface StageOptions {
   readonly clusterDNS?: readonly string[];
   /** The node belongs to a cluster: its pods come from an API server too. */
   readonly isInCluster?: boolean;
+  /** How many pods the node has places for; 110 if left out. */
+  readonly maxPods?: number;
   /** The agent dies right after its n-th outside call that changes something; the next one starts at once. */
   readonly dieAfterCall?: number;
 }
@@ -51,6 +55,12 @@ export class Stage {
   deaths = 0;
   /** The node's addresses; whoever changes them calls `agent.wakeAll`, as the real node's network does. */
   hostIPs: readonly string[] = facts.hostIPs;
+  /** The node's object, as the agent has heard it; whoever changes it calls `agent.cluster.node`, as the real watch does. */
+  node: Node | undefined | "unknown";
+  /** How many pods the node has places for, from the next agent on. */
+  maxPods: number;
+  /** Whoever asks the API server for the node's object waits for this; false: nobody answers. */
+  askNode: () => Promise<boolean> = async () => true;
   readonly #options: StageOptions;
   #life = new AbortController();
   #ended: Promise<void> = Promise.resolve();
@@ -60,6 +70,7 @@ export class Stage {
 
   constructor(options: StageOptions = {}) {
     this.#options = options;
+    this.maxPods = options.maxPods ?? nodeSettings.maxPods;
     this.runtime.addImage("busybox:1");
     // The runtime writes the logs; what it has lost track of can still be counted by them.
     this.runtime.after.createContainer = async (about) => {
@@ -98,6 +109,8 @@ export class Stage {
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
         hostIPs: this.hostIPs,
       }),
+      admittingNode: (told) =>
+        admittingNode(told, observedMachine, { ...nodeSettings, nodeName: "node", maxPods: this.maxPods }),
       sources: [
         {
           kind: "file",
@@ -111,7 +124,17 @@ export class Stage {
       hasSilentSource: false,
       ...(this.#options.isInCluster === true && {
         join: (needs: ClusterNeeds) =>
-          createCluster({ kube: alive<Kube>(this.kube), nodeName: "node", random: () => 0, clock, log }, needs),
+          createCluster(
+            {
+              kube: alive<Kube>(this.kube),
+              nodeName: "node",
+              random: () => 0,
+              clock,
+              log,
+              ownNode: { latest: () => this.node, ask: () => this.askNode() },
+            },
+            needs,
+          ),
       }),
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       atRest: () => {},

@@ -1,0 +1,38 @@
+import type { Node, Taint } from "../../proto/kubernetes/gen/types.ts";
+import { nodeResources, type ResourceSettings } from "./node-resources.ts";
+import type { NodeTraits } from "./node-selection.ts";
+import type { ObservedMachine } from "./observed-node.ts";
+import { ownLabels } from "./own-labels.ts";
+import { type Amounts, amountsOf } from "./pod-requests.ts";
+
+/** The node as pods are held against it. */
+export interface AdmittingNode extends NodeTraits {
+  /** What its pods may have of it. */
+  readonly allocatable: Amounts;
+  /** False while the API server has not told of the node: then its labels are those that it would register with. */
+  readonly isHeard: boolean;
+}
+
+/** What of the configuration it is made of. */
+export interface AdmittingSettings extends ResourceSettings {
+  readonly nodeName: string;
+  /** `--node-labels`. */
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/**
+ * The node from what the API server tells of it; undefined: it has none, or there is no API server. What pods may have of this machine
+ * is this agent's to say, also where the API server still has what an earlier one has said.
+ */
+export function admittingNode(
+  told: Node | undefined | "unknown",
+  machine: ObservedMachine,
+  settings: AdmittingSettings,
+): AdmittingNode {
+  const { nodeName } = settings;
+  const node = told === "unknown" ? undefined : told;
+  const { allocatable } = nodeResources(machine, node?.status ?? {}, settings);
+  const labels = node?.metadata.labels ?? { ...ownLabels(machine, nodeName), ...settings.labels };
+  const taints: readonly Taint[] = node?.spec?.taints ?? [];
+  return { nodeName, labels, taints, allocatable: amountsOf(allocatable), isHeard: told !== "unknown" };
+}

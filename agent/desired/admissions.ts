@@ -1,0 +1,155 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { answerTo, byAge } from "../decide/admission.ts";
+import type { AdmittingNode } from "../decide/admitting-node.ts";
+import { isTerminal } from "../decide/api-pod.ts";
+import type { Admission, DesiredPod } from "../decide/desired.ts";
+import { createPlaces } from "../decide/places.ts";
+import { isUnseen } from "../decide/status.ts";
+import { unsupportedFeatures } from "../decide/support.ts";
+import type { PodIndex } from "./pod-index.ts";
+
+/** What is known of the node when a pod is asked about. */
+export interface AdmissionParts {
+  readonly node: () => AdmittingNode;
+  /** Asks the API server for the node's object; true once it is as it is now, or cannot be had; false when nobody answers. Never rejects. */
+  readonly askForNode: () => Promise<boolean>;
+  /** Whether something of the pod is on the node, so that an earlier agent has taken it; `unknown` until the runtime was read. */
+  readonly isBegun: (uid: PodUid) => boolean | "unknown";
+}
+
+/**
+ * Which pods this node takes. Each is answered once, in the order of their age, and against all that were taken before it: between the
+ * question and the count of what it takes nothing else happens, however many pods come at the same time.
+ */
+export interface Admissions {
+  /** A pod of an earlier agent, with its answer. Until somebody has looked at it nobody is rejected for its sake. */
+  restore(pod: DesiredPod): DesiredPod;
+  /** The pod is known in this form now. */
+  noted(pod: DesiredPod): void;
+  dropped(uid: PodUid): void;
+  /**
+   * How the pod is was looked at; one that has ended gives its place back. True when it was the last one of an earlier agent that others
+   * may wait for.
+   */
+  reported(desired: DesiredPod, status: PodStatus): boolean;
+  /** True for a pod that waits for an answer which will come. */
+  isWaiting(uid: PodUid): boolean;
+  /** Answers those that can be answered now, of these pods or of all; gives back those that were answered, as they are now. */
+  judge(uids?: Iterable<PodUid>): readonly DesiredPod[];
+}
+
+export interface AdmissionsSettings extends AdmissionParts {
+  readonly pods: () => PodIndex;
+  readonly isInCluster: boolean;
+  /** The node was asked for: who waits for that is to be judged again. */
+  readonly asked: () => void;
+}
+
+export function createAdmissions(settings: AdmissionsSettings): Admissions {
+  const { pods, isBegun, isInCluster } = settings;
+  const places = createPlaces();
+  const candidates = new Set<PodUid>();
+  const unseen = new Set<PodUid>();
+  const node = createFreshNode(settings);
+
+  /** Whatever the node says of it, such a pod is rejected at every look, by each release anew: it takes no place. */
+  function isUnsupported({ pod, source }: DesiredPod): boolean {
+    return unsupportedFeatures(pod, { isOfApi: source.kind === "api", isInCluster }).length > 0;
+  }
+
+  function answer(pod: DesiredPod): Admission | "admitted" | undefined {
+    const hasBegun = isBegun(pod.uid);
+    if (hasBegun === "unknown") return undefined;
+    if (hasBegun) return "admitted";
+    const areOthersSeen = unseen.size === 0;
+    const isNodeFresh = node.isFreshFor(pod.uid);
+    const said = answerTo(pod, { node: settings.node(), occupancy: places.occupancy, isNodeFresh, areOthersSeen });
+    if (said === "ask") node.askFor(pod.uid);
+    if (said === "ask" || said === "later") return undefined;
+    return said === "admitted" ? said : { kind: "rejected", ...said };
+  }
+
+  /** The pod with its answer, which counts from now on; none while there is no answer. */
+  function settle(pod: DesiredPod): readonly DesiredPod[] {
+    const said = answer(pod);
+    if (said === undefined) return [];
+    const { admission: _, ...admitted } = pod;
+    const settled = said === "admitted" ? admitted : { ...pod, admission: said };
+    pods().put(settled);
+    return [settled];
+  }
+
+  return {
+    restore({ isPlaceFree: _, ...pod }) {
+      if (pod.admission === undefined) unseen.add(pod.uid);
+      return pod;
+    },
+    noted(pod) {
+      const { uid, admission, termination } = pod;
+      const isCandidate = admission?.kind === "awaited" && termination === undefined && !isUnsupported(pod);
+      if (isCandidate) candidates.add(uid);
+      else {
+        candidates.delete(uid);
+        node.forget(uid);
+      }
+      places.note(pod);
+    },
+    dropped(uid) {
+      candidates.delete(uid);
+      unseen.delete(uid);
+      node.forget(uid);
+      places.giveBack(uid);
+    },
+    reported(desired, status) {
+      const { uid, revision } = desired;
+      if (isUnseen(status)) return false;
+      const pod = pods().get(uid);
+      const hasEnded = pod?.revision === revision && isTerminal(status);
+      if (pod !== undefined && hasEnded && pod.isPlaceFree !== true) pods().put({ ...pod, isPlaceFree: true });
+      return unseen.delete(uid) && unseen.size === 0;
+    },
+    isWaiting: (uid) => candidates.has(uid),
+    judge(uids = candidates) {
+      const asked = [...uids].filter((uid) => candidates.has(uid)).flatMap((uid) => pods().get(uid) ?? []);
+      // Those that an earlier agent has taken keep their places, whoever is older.
+      const { begun = [], others = [] } = Object.groupBy(asked, ({ uid }) =>
+        isBegun(uid) === true ? "begun" : "others",
+      );
+      return [...begun, ...others.toSorted(byAge)].flatMap(settle);
+    },
+  };
+}
+
+/**
+ * Whoever binds a pod to a node by its labels may have seen them before this node has: a pod that does not fit them is asked about
+ * again when the node was asked for, after the pod came.
+ */
+function createFreshNode({ askForNode, asked }: Pick<AdmissionsSettings, "askForNode" | "asked">) {
+  const waiting = new Set<PodUid>();
+  const fresh = new Set<PodUid>();
+  let isAsking = false;
+
+  async function ask(): Promise<void> {
+    isAsking = true;
+    const whose = [...waiting];
+    const isAnswered = await askForNode();
+    isAsking = false;
+    // Who could not be reached is asked again at the next occasion.
+    if (!isAnswered) return;
+    for (const uid of whose) if (waiting.delete(uid)) fresh.add(uid);
+    asked();
+  }
+
+  return {
+    isFreshFor: (uid: PodUid) => fresh.has(uid),
+    askFor(uid: PodUid) {
+      waiting.add(uid);
+      if (!isAsking) void ask();
+    },
+    forget(uid: PodUid) {
+      waiting.delete(uid);
+      fresh.delete(uid);
+    },
+  };
+}

@@ -1,0 +1,10 @@
+import { admittingNode } from "../../agent/decide/admitting-node.ts";
+import type { AdmissionParts } from "../../agent/desired/admissions.ts";
+import { nodeSettings, observedMachine } from "./observed-node.ts";
+
+/** A node that is known, on which nothing runs, with room for 110 pods. */
+export const roomForAll: AdmissionParts = {
+  node: () => admittingNode(undefined, observedMachine, nodeSettings),
+  askForNode: async () => true,
+  isBegun: () => false,
+};

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
+import { Image } from "../../proto/cri/gen/api.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { createSupplies, observedMachine } from "../../test/fakes/observed-node.ts";
@@ -118,6 +119,22 @@ test("images are listed when there is a reason to, and twice a minute at most", 
   stop.abort();
   await ended;
   expect(clock.timers).toBe(0);
+});
+
+test("names of an image that come in another order are no news", async () => {
+  const { clock, runtime, stop, told, observer } = createScene();
+  const listed = (...repoTags: readonly string[]) =>
+    runtime.images.set("a", Image.fromPartial({ id: "sha256:a", repoTags: [...repoTags], size: 1n }));
+  listed("a:1", "b:1");
+  const ended = observer.follow(stop.signal);
+  await rest();
+  told.length = 0;
+  listed("b:1", "a:1");
+  observer.doubtImages();
+  await clock.advance(31_000);
+  expect(told).toEqual([]);
+  stop.abort();
+  await ended;
 });
 
 test("asking once answers also where the runtime does not", async () => {

@@ -198,6 +198,7 @@ async function list({ runtime, log }: NodeSources, bell: Bell): Promise<readonly
   }
 }
 
+/** In an order of their own: a runtime may give the same names in another order each time, which is no news. */
 function toNodeImage({ id, repoDigests, repoTags, size }: Image): NodeImage {
-  return { id, digests: repoDigests, tags: repoTags, sizeBytes: Number(size) };
+  return { id, digests: repoDigests.toSorted(), tags: repoTags.toSorted(), sizeBytes: Number(size) };
 }

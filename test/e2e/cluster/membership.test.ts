@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { execa } from "execa";
 import type { Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
+import { busyboxImage } from "../../bed/images.ts";
 import { until } from "../../bed/until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
@@ -23,6 +24,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   afterAll(() => cluster?.end());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+  const node = async () => JSON.parse(await kubectl("get", "node", "node-a", "--output=json")) as NodeObject;
   const taints = () => kubectl("get", "node", "node-a", "--output=jsonpath={.spec.taints[*].key}");
   const staticPod = () => cluster.pod("still-node-a");
   const containerOf = async () => (await staticPod()).status?.containerStatuses?.[0]?.containerID;
@@ -40,9 +42,8 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     const lease = JSON.parse(
       await kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=json"),
     ) as Lease;
-    const node = JSON.parse(await kubectl("get", "node", "node-a", "--output=json")) as NodeObject;
     expect(lease.spec?.holderIdentity).toBe("node-a");
-    expect(lease.metadata?.ownerReferences?.map(({ uid }) => uid)).toEqual([node.metadata.uid!]);
+    expect(lease.metadata?.ownerReferences?.map(({ uid }) => uid)).toEqual([(await node()).metadata.uid!]);
   });
 
   test("says by berth status how it does: connected, with its lease renewed, its status reported and its pods heard of", async () => {
@@ -77,8 +78,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     const pressure = async () =>
       await kubectl("get", "node", "node-a", "--output=jsonpath={.status.conditions[?(@.status=='True')].reason}");
     const restart = async (configuration: Readonly<Record<string, unknown>>) => {
-      process.kill(cluster.node.agent.pid, "SIGTERM");
-      await cluster.node.agent.ended;
+      await cluster.node.agent.stop();
       await cluster.node.startAgent(configuration);
     };
     expect(await pressure()).toBe("KubeletReady");
@@ -162,6 +162,61 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await cluster.apply([barePod("after")]);
     await kubectl("wait", "--for=condition=Ready", "pod/after", "--timeout=30s");
     await kubectl("delete", "pod", "after", "--timeout=20s");
+    await cluster.empty();
+  });
+
+  test("tells of the images that are on it, the largest first", async () => {
+    const images = await until("its images", 30_000, async () => (await node()).status?.images);
+    expect(images.flatMap(({ names = [] }) => names)).toContain(busyboxImage);
+    const sizes = images.map(({ sizeBytes = 0 }) => sizeBytes);
+    expect(sizes).toEqual(sizes.toSorted((a, b) => b - a));
+  });
+
+  test("is taken over as it was: its labels and taints stay, and devices of an earlier agent cannot be had", async () => {
+    await cluster.node.agent.stop();
+    await kubectl("label", "node", "node-a", "--overwrite", "team=edge", "kubernetes.io/hostname=wrong");
+    await kubectl("annotate", "node", "node-a", "example.com/note=kept");
+    await kubectl("taint", "node", "node-a", "example.com/role=edge:PreferNoSchedule");
+    const devices = JSON.stringify({
+      status: { capacity: { "example.com/dongle": "2" }, allocatable: { "example.com/dongle": "2" } },
+    });
+    await kubectl("patch", "node", "node-a", "--subresource=status", "--type=strategic", `--patch=${devices}`);
+    await cluster.node.startAgent({ registerWithTaints: [{ key: "example.com/late", effect: "NoSchedule" }] });
+    await until(
+      "the devices' end",
+      20_000,
+      async () => (await node()).status?.capacity?.["example.com/dongle"] === "0",
+    );
+    const { metadata, spec, status } = await node();
+    expect(metadata.labels).toMatchObject({ team: "edge", "kubernetes.io/hostname": "node-a" });
+    expect(metadata.annotations).toMatchObject({
+      "example.com/note": "kept",
+      "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    });
+    expect(spec.taints).toEqual([{ key: "example.com/role", value: "edge", effect: "PreferNoSchedule" }]);
+    expect(status?.allocatable?.["example.com/dongle"]).toBe("0");
+  });
+
+  test("says what it waits for where it may not register itself, and is Ready when somebody has created it", async () => {
+    await cluster.node.agent.stop();
+    await kubectl("delete", "node", "node-a", "--timeout=20s");
+    await cluster.node.startAgent({ registerNode: false });
+    await cluster.node.logged("the cluster has no Node node-a, and registerNode is false: create it");
+    const argv = ["status", "--root-dir", cluster.node.paths.agentRoot];
+    const { stdout } = await execa(builtBinary, argv, { timeout: 20_000 });
+    expect(stdout).toMatch(
+      /^node status +not reported yet: the cluster has no Node node-a, .* set registerNode to true\b/m,
+    );
+
+    const labels = { team: "edge" };
+    await cluster.apply([
+      { apiVersion: "v1", kind: "Node", metadata: { name: "node-a", labels } as { name: string }, spec: {} },
+    ]);
+    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=20s");
+    expect((await node()).metadata.labels).toMatchObject({ team: "edge", "kubernetes.io/arch": expect.any(String) });
+    await cluster.apply([barePod("welcome")]);
+    await kubectl("wait", "--for=condition=Ready", "pod/welcome", "--timeout=30s");
+    await kubectl("delete", "pod", "welcome", "--timeout=20s");
     await cluster.empty();
   });
 });

@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { until } from "../../bed/until.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { script } from "../manifest.ts";
+import { type ClusterNode, describedEvents, startClusterNode } from "./node.ts";
+import { barePod, type Manifest } from "./objects.ts";
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("what the cluster says of pods");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+
+describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
+  let cluster: ClusterNode;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+  }, BUILD_MS);
+  afterAll(() => cluster?.end());
+
+  const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+  const conditionOf = async (name: string, type: string) => {
+    const found = (await cluster.pod(name)).status?.conditions?.find((condition) => condition.type === type);
+    return [found?.status, found?.reason, found?.message].filter((part) => part !== undefined).join(" ");
+  };
+  const gone = async (...names: readonly string[]) => {
+    await kubectl("delete", "pod", ...names, "--timeout=20s");
+    await cluster.empty();
+  };
+
+  test("is ready when its readiness gate is open too, and not when that closes", async () => {
+    await cluster.apply([barePod("gated", {}, { readinessGates: [{ conditionType: "example.com/fed" }] })]);
+    await kubectl("wait", "--for=condition=ContainersReady", "pod/gated", "--timeout=30s");
+    expect(await conditionOf("gated", "Ready")).toBe(
+      'False ReadinessGatesNotReady corresponding condition of pod readiness gate "example.com/fed" does not exist.',
+    );
+    const say = async (status: string) => {
+      const body = JSON.stringify({ status: { conditions: [{ type: "example.com/fed", status }] } });
+      await kubectl("patch", "pod", "gated", "--subresource=status", "--type=strategic", `--patch=${body}`);
+    };
+    await say("True");
+    await kubectl("wait", "--for=condition=Ready", "pod/gated", "--timeout=10s");
+    expect(await conditionOf("gated", "example.com/fed")).toBe("True");
+    await say("False");
+    await kubectl("wait", "--for=condition=Ready=false", "pod/gated", "--timeout=10s");
+    expect(await conditionOf("gated", "Ready")).toBe(
+      'False ReadinessGatesNotReady the status of pod readiness gate "example.com/fed" is not "True", but False',
+    );
+    await gone("gated");
+  });
+
+  test("is told of the Services of its namespace, and of the cluster's DNS", async () => {
+    await kubectl("create", "service", "clusterip", "my-greeter", "--tcp=8080:80");
+    const address = await kubectl("get", "service", "my-greeter", "--output=jsonpath={.spec.clusterIP}");
+    const command = script("(env | grep ^MY_GREETER_ | sort; cat /etc/resolv.conf) > /dev/termination-log");
+    await cluster.apply([barePod("curious", { command }, { restartPolicy: "Never" })]);
+    await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/curious", "--timeout=30s");
+    const { message = "" } = (await cluster.pod("curious")).status?.containerStatuses?.[0]?.state?.terminated ?? {};
+    const lines = message.trim().split("\n");
+    expect(lines.filter((line) => line.startsWith("MY_GREETER"))).toEqual([
+      `MY_GREETER_PORT=tcp://${address}:8080`,
+      `MY_GREETER_PORT_8080_TCP=tcp://${address}:8080`,
+      `MY_GREETER_PORT_8080_TCP_ADDR=${address}`,
+      "MY_GREETER_PORT_8080_TCP_PORT=8080",
+      "MY_GREETER_PORT_8080_TCP_PROTO=tcp",
+      `MY_GREETER_SERVICE_HOST=${address}`,
+      "MY_GREETER_SERVICE_PORT=8080",
+      "MY_GREETER_SERVICE_PORT_8080_80=8080",
+    ]);
+    expect(lines).toContain("nameserver 10.191.0.10");
+    expect(message).toMatch(/^search default\.svc\.cluster\.local svc\.cluster\.local cluster\.local\b/m);
+    expect(message).toMatch(/^options .*\bndots:5\b/m);
+    await kubectl("delete", "service", "my-greeter", "--timeout=20s");
+    await gone("curious");
+  });
+
+  test("runs by the handler of its RuntimeClass, and says which one its runtime does not have", async () => {
+    const classOf = (name: string, handler: string, more: object = {}) =>
+      ({
+        apiVersion: "node.k8s.io/v1",
+        kind: "RuntimeClass",
+        metadata: { name },
+        handler,
+        ...more,
+      }) as unknown as Manifest;
+    await cluster.apply([
+      classOf("plain", "runc", { overhead: { podFixed: { cpu: "10m", memory: "8Mi" } } }),
+      classOf("missing", "no-such-handler"),
+    ]);
+    await cluster.apply([
+      barePod("classed", {}, { runtimeClassName: "plain" }),
+      barePod("lost", {}, { runtimeClassName: "missing" }),
+    ]);
+    await kubectl("wait", "--for=condition=Ready", "pod/classed", "--timeout=30s");
+    expect((await cluster.pod("classed")).spec.overhead).toEqual({ cpu: "10m", memory: "8Mi" });
+    const handlers = (await cluster.node.sandboxes()).map(({ metadata, runtimeHandler }) => [
+      metadata?.name,
+      runtimeHandler,
+    ]);
+    expect(handlers).toEqual([["classed", "runc"]]);
+    const told = await until("an event about the handler", 20_000, async () => {
+      const events = describedEvents(await kubectl("describe", "pod", "lost"));
+      return events.find(({ reason }) => reason === "FailedCreatePodSandBox");
+    });
+    expect(told.message).toContain("no-such-handler");
+    await gone("classed", "lost");
+    await kubectl("delete", "runtimeclass", "plain", "missing", "--timeout=20s");
+  });
+});

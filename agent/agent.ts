@@ -27,6 +27,7 @@ import { createObservedImages, type ObservedImages } from "./observed/images.ts"
 import { createLastWords } from "./observed/last-words.ts";
 import { createPodFiles } from "./observed/pod-files.ts";
 import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
+import { createProbing, withProbes } from "./probing.ts";
 import { createNodeStory, type NodeStory } from "./report/node-story.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
 import { createRest } from "./rest.ts";
@@ -53,6 +54,8 @@ export interface AgentParts {
   readonly hasSilentSource: boolean;
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
   readonly startPlaces: number;
+  /** From 0 up to 1, for what is not to happen to all pods at once. */
+  readonly random: () => number;
   /** Called some seconds after the last thing that was done: the time to tidy up. */
   readonly atRest: () => void;
 }
@@ -89,7 +92,11 @@ export function createAgent(parts: AgentParts): Agent {
   const files = createPodFiles(disk.root, disk.logs);
   const lastWords = createLastWords(disk.root, disk.logs);
   const seen = createObservedPods({ runtime, images, files, lastWords, clock, log, wake });
-  const observed = withLogLinks(seen, createLogLinks(disk, log));
+  const probes = createProbing(
+    { runtime, clock, log, wake, hostIP: () => parts.settings().hostIPs[0], random: parts.random },
+    (uid, pod, event) => cluster?.probed(uid, pod, event),
+  );
+  const observed = withProbes(withLogLinks(seen, createLogLinks(disk, log)), probes);
   const desired = createDesiredPods({
     records: createPodRecords(disk.root, log),
     clock,
@@ -148,7 +155,7 @@ export function createAgent(parts: AgentParts): Agent {
       cluster?.follow(signal),
     ]);
     rest.end();
-    await loop.stop();
+    await Promise.all([loop.stop(), probes.stop()]);
   }
 
   return { desired, stories, node, cluster, run, wakeAll, settled: loop.settled };

@@ -55,6 +55,8 @@ export interface Cluster {
   report(desired: DesiredPod, status: PodStatus, stage: Stage): void;
   begins(beginning: Beginning): void;
   took(taken: Taken): void;
+  /** What is told of the answer to a probe of a pod, `namespace/name`. */
+  probed(uid: PodUid, pod: string, event: PodEvent): void;
   finished(uid: PodUid): void;
   /** Every source of pods has spoken. */
   complete(): void;
@@ -132,6 +134,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       events.begins(beginning, dns(beginning));
     },
     took: events.took,
+    probed: events.probed,
     finished(uid) {
       events.finished(uid);
       statuses.finished(uid);

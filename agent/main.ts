@@ -93,6 +93,7 @@ async function runOn(
     ...(membership && { join: membership.join }),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
+    random: Math.random,
     atRest: giveBackMemory,
   });
   if (membership !== undefined) onRuntimeChange(agent, membership.doubtRuntime);

@@ -3,6 +3,8 @@ import {
   ContainerStatusResponse,
   CreateContainerRequest,
   CreateContainerResponse,
+  ExecSyncRequest,
+  ExecSyncResponse,
   ListContainersRequest,
   ListContainersResponse,
   RemoveContainerRequest,
@@ -31,6 +33,7 @@ const verbs = {
   remove: runtimeVerb("RemoveContainer", RemoveContainerRequest, RemoveContainerResponse),
   status: runtimeVerb("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse),
   list: runtimeVerb("ListContainers", ListContainersRequest, ListContainersResponse),
+  execSync: runtimeVerb("ExecSync", ExecSyncRequest, ExecSyncResponse),
   updateResources: runtimeVerb(
     "UpdateContainerResources",
     UpdateContainerResourcesRequest,
@@ -45,7 +48,8 @@ type AgentVerbs =
   | "stopContainer"
   | "removeContainer"
   | "containerStatus"
-  | "listContainers";
+  | "listContainers"
+  | "execSync";
 
 export interface Containers extends Pick<Runtime, AgentVerbs> {
   updateContainerResources(request: UpdateContainerResourcesRequest, options?: CallOptions): Promise<void>;
@@ -53,7 +57,7 @@ export interface Containers extends Pick<Runtime, AgentVerbs> {
   reopenContainerLog(id: ContainerId, options?: CallOptions): Promise<void>;
 }
 
-/** The verbs of containers. `requestTimeoutMs` is the deadline; StopContainer adds the grace period to it. */
+/** The verbs of containers. `requestTimeoutMs` is the deadline; StopContainer and ExecSync add their own time to it. */
 export function createContainers({ call }: Connection, requestTimeoutMs: number): Containers {
   return {
     async createContainer(podSandboxId, config, sandboxConfig, options) {
@@ -86,6 +90,11 @@ export function createContainers({ call }: Connection, requestTimeoutMs: number)
       const labelSelector = podUid === undefined ? {} : { [podUidLabel]: podUid };
       const request = { filter: { id, state: undefined, podSandboxId, labelSelector } };
       return (await call(verbs.list, request, { deadlineMs: requestTimeoutMs, ...options })).containers;
+    },
+    async execSync(containerId, cmd, timeoutSeconds, options) {
+      const request = { containerId, cmd, timeout: BigInt(Math.ceil(timeoutSeconds)) };
+      const deadlineMs = requestTimeoutMs + timeoutSeconds * 1000;
+      return await call(verbs.execSync, request, { deadlineMs, ...options });
     },
     async updateContainerResources(request, options) {
       await call(verbs.updateResources, request, { deadlineMs: requestTimeoutMs, ...options });

@@ -3,6 +3,7 @@ import type {
   Container,
   ContainerConfig,
   ContainerStatus,
+  ExecSyncResponse,
   Image,
   ImageFsInfoResponse,
   PodSandbox,
@@ -91,6 +92,16 @@ export interface Runtime {
   removeContainer(id: ContainerId, options?: CallOptions): Promise<void>;
   containerStatus(id: ContainerId, options?: CallOptions): Promise<ContainerStatus>;
   listContainers(filter: ContainerFilter, options?: CallOptions): Promise<readonly Container[]>;
+  /**
+   * Runs a command in a container and waits for its end. `timeoutSeconds` 0 means none; a command that takes longer is killed, and the
+   * call fails with DEADLINE_EXCEEDED.
+   */
+  execSync(
+    id: ContainerId,
+    cmd: readonly string[],
+    timeoutSeconds: number,
+    options?: CallOptions,
+  ): Promise<ExecSyncResponse>;
 
   /** Undefined when the image is not on this node. */
   imageStatus(image: string, options?: CallOptions): Promise<Image | undefined>;

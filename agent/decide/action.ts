@@ -33,6 +33,8 @@ export type Action =
       readonly id: ContainerId;
       readonly gracePeriodSeconds: number;
       readonly why: string;
+      /** What users are told, where it is more than that the container is stopped. */
+      readonly event?: string;
     }
   | { readonly kind: "removeContainer"; readonly name: string; readonly id: ContainerId; readonly why: string }
   | { readonly kind: "stopSandbox"; readonly id: SandboxId; readonly why: string }

@@ -13,7 +13,7 @@ import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
-import { type ExitedContainer, newestOf, type ObservedContainer } from "./observed.ts";
+import { type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -28,15 +28,14 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   if (state.terminated !== undefined && told?.restartCount === newest?.attempt && told !== undefined) return told;
   const last = lastTermination(scene, container.name, newest, state);
   const runsOnce = isInitContainer(scene.desired.pod, container.name) && !isSidecar(container);
-  const isRunning = newest?.state === "running";
+  const health = newest && healthOf(observed, newest);
   const { requests } = container.resources ?? {};
   return {
     name: container.name,
     state,
     ...(last === undefined ? {} : { lastState: { terminated: last } }),
-    // Without probes a container is ready and started while it runs.
-    ready: runsOnce ? state.terminated?.exitCode === 0 : isRunning,
-    started: runsOnce ? false : isRunning,
+    ready: runsOnce ? state.terminated?.exitCode === 0 : health?.isReady === true,
+    started: !runsOnce && health?.isStarted === true,
     restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
     image: newest?.image || imageOf(container),
     imageID: newest?.imageRef ?? "",

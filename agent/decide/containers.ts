@@ -9,6 +9,7 @@ import { isConcluded } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
 import {
   type ExitedContainer,
+  healthOf,
   mayRun,
   newestOf,
   type ObservedContainer,
@@ -71,9 +72,12 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
   // What runs to its end is let come to it.
   const isChanged = !runsOnce && isOutdated(container, newest);
   switch (newest.state) {
-    case "running":
+    case "running": {
+      const failed = healthOf(observed, newest)?.failed;
+      if (isHere && !isChanged && failed !== undefined) return stopUnhealthy(plan, pod, container, newest, failed);
       if (isHere && !isChanged) return "free";
       return stop(plan, pod, newest, isChanged ? definitionChanged(container.name) : "its sandbox is gone");
+    }
     case "unknown":
       return stop(plan, pod, newest, "its state is unknown");
     case "created":
@@ -102,15 +106,37 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
 }
 
 /** Why a container is stopped whose image is another one now. */
-export function definitionChanged(name: string): string {
+function definitionChanged(name: string): string {
   return `container ${name} definition changed`;
 }
 
 /** A stop takes the turn: what comes after it is decided when it has been seen to end. */
 function stop(plan: PlanInProgress, pod: Pod, { name, id }: ObservedContainer, why: string): Turn {
   const gracePeriodSeconds = gracePeriodOf(pod);
-  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why }) ? "taken" : "free";
+  const event = why === definitionChanged(name) ? `Container ${name} definition changed, will be restarted` : undefined;
+  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why, ...(event && { event }) })
+    ? "taken"
+    : "free";
 }
+
+/** The words are the kubelet's, for the log and for the event. */
+function stopUnhealthy(
+  plan: PlanInProgress,
+  pod: Pod,
+  container: Container,
+  { id }: ObservedContainer,
+  failed: "startup" | "liveness",
+): Turn {
+  const { name, livenessProbe, startupProbe } = container;
+  const probe = failed === "liveness" ? livenessProbe : startupProbe;
+  const gracePeriodSeconds = probe?.terminationGracePeriodSeconds ?? gracePeriodOf(pod);
+  const next = shouldRestart(pod, container, { exitCode: KILLED }) ? ", will be restarted" : "";
+  const why = `Container ${name} failed ${failed} probe${next}`;
+  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why, event: why }) ? "taken" : "free";
+}
+
+/** The exit code of a process that SIGKILL has ended. */
+const KILLED = 137;
 
 function planStart(
   plan: PlanInProgress,

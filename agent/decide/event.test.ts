@@ -31,12 +31,13 @@ const create = (name: string, image: string): Action => ({
 });
 const pull: Action = { kind: "pullImage", image: "busybox:latest", why };
 const start: Action = { kind: "startContainer", name: "a", id: "c0ffee" as ContainerId, attempt: 0 };
-const stop = (reason: string): Action => ({
+const stop = (reason: string, event?: string): Action => ({
   kind: "stopContainer",
   name: "a",
   id: "c0ffee" as ContainerId,
   gracePeriodSeconds: 30,
   why: reason,
+  ...(event === undefined ? {} : { event }),
 });
 const sandbox = (attempt: number): Action => ({ kind: "runSandbox", attempt, crashes: 0, why });
 const stopSandbox: Action = { kind: "stopSandbox", id: "s" as SandboxId, why };
@@ -87,7 +88,7 @@ const rows: readonly [name: string, events: readonly string[], says: readonly st
   ["a container that is stopped", begin(stop("its manifest is gone")), ["Normal Killing a Stopping container a"]],
   [
     "a container whose image is another one now",
-    begin(stop("container a definition changed")),
+    begin(stop("container a definition changed", "Container a definition changed, will be restarted")),
     ["Normal Killing a Container a definition changed, will be restarted"],
   ],
   [

@@ -1,9 +1,9 @@
 import { allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
-import { definitionChanged } from "./containers.ts";
 import { formatGoDuration } from "./go-duration.ts";
 import { imageOf } from "./image.ts";
+import type { ProbeKind, ProbeOutcome } from "./probe.ts";
 import type { Beginning, Taken } from "./taken.ts";
 
 /** Something that has happened to a pod, in the words in which `kubectl describe` shows it. They are the kubelet's. */
@@ -40,12 +40,8 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pull
         ? []
         : [normal("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")];
     case "stopContainer": {
-      const { name, why } = action;
-      const message =
-        why === definitionChanged(name)
-          ? `Container ${name} definition changed, will be restarted`
-          : `Stopping container ${name}`;
-      return [normal("Killing", message, name)];
+      const { name, event = `Stopping container ${name}` } = action;
+      return [normal("Killing", event, name)];
     }
     case "prepareVolumes":
     case "startContainer":
@@ -168,6 +164,25 @@ function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: Con
       return [warning("InspectFailed", message, name), failed];
     default:
       return [];
+  }
+}
+
+/** What is told of the answer to a probe; nothing of one that is as it should be. */
+export function eventOfProbe(
+  kind: ProbeKind,
+  { result, message }: ProbeOutcome,
+  container: string,
+): PodEvent | undefined {
+  const word = `${kind[0]?.toUpperCase()}${kind.slice(1)} probe`;
+  switch (result) {
+    case "success":
+      return undefined;
+    case "warning":
+      return warning("ProbeWarning", `${word} warning: ${message}`, container);
+    case "failure":
+      return warning("Unhealthy", `${word} failed: ${message}`, container);
+    case "error":
+      return warning("Unhealthy", `${word} errored and resulted in unknown state: ${message}`, container);
   }
 }
 

@@ -1,13 +1,13 @@
 import type { SandboxId } from "../../proto/ids.ts";
 import { isSidecar, sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
-import type { ObservedContainer, ObservedPod } from "./observed.ts";
+import { healthOf, type ObservedContainer, type ObservedPod } from "./observed.ts";
 
 /*
- * Init containers run one after the other, each to its end; a sidecar has had its turn as soon as it runs, and stays. App containers
+ * Init containers run one after the other, each to its end; a sidecar has had its turn as soon as it has started, and stays. App containers
  * begin when all have had their turn. A new sandbox begins from the first again.
  *
- *   init 1 ──exit 0──► sidecar 2 ──runs──► init 3 ──exit 0──► app containers, all at once
+ *   init 1 ──exit 0──► sidecar 2 ──starts──► init 3 ──exit 0──► app containers, all at once
  *                         └──────────────────────────────────────► restarted whenever it ends
  *
  * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/
@@ -54,11 +54,11 @@ function turnOf({ spec }: Pod, observed: ObservedPod, sandboxId: SandboxId | und
   const container = initContainers[last];
   if (container === undefined) return 0;
   const instance = instanceIn(observed, container.name, sandboxId);
-  return instance !== undefined && isDone(container, instance) ? last + 1 : last;
+  return instance !== undefined && isDone(container, instance, observed) ? last + 1 : last;
 }
 
-function isDone(container: Container, instance: ObservedContainer): boolean {
-  if (isSidecar(container)) return instance.state === "running";
+function isDone(container: Container, instance: ObservedContainer, observed: ObservedPod): boolean {
+  if (isSidecar(container)) return healthOf(observed, instance)?.isStarted === true;
   return instance.state === "exited" && instance.exitCode === 0;
 }
 

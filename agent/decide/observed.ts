@@ -16,6 +16,16 @@ export interface ObservedPod {
   readonly loggedAttempts: ReadonlyMap<string, number>;
   /** True while the pod has a folder of its own on this node: volumes, logs. */
   readonly hasFiles: boolean;
+  /** What probes say of the containers that run; one without probes is missing. */
+  readonly health: ReadonlyMap<ContainerId, ContainerHealth>;
+}
+
+/** What the probes of a container that runs say of it. */
+export interface ContainerHealth {
+  readonly isStarted: boolean;
+  readonly isReady: boolean;
+  /** The probe that says that it has to be restarted. */
+  readonly failed?: "startup" | "liveness";
 }
 
 export interface ObservedSandbox {
@@ -94,7 +104,17 @@ export function nothingObserved(uid: PodUid, namespace: string, name: string): O
     images: new Map(),
     loggedAttempts: new Map(),
     hasFiles: false,
+    health: new Map(),
   };
+}
+
+/** What is known of a container's health; undefined for one that does not run. */
+export function healthOf(
+  { health }: Pick<ObservedPod, "health">,
+  container: ObservedContainer,
+): ContainerHealth | undefined {
+  if (container.state !== "running") return undefined;
+  return health.get(container.id) ?? { isStarted: true, isReady: true };
 }
 
 /** The newest instance of a container, or undefined when there is none. */

@@ -27,9 +27,6 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], askin
 ];
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
-  ["livenessProbe", ({ livenessProbe }) => livenessProbe !== undefined],
-  ["readinessProbe", ({ readinessProbe }) => readinessProbe !== undefined],
-  ["startupProbe", ({ startupProbe }) => startupProbe !== undefined],
   ["lifecycle", ({ lifecycle }) => lifecycle !== undefined],
   ["envFrom", ({ envFrom }) => isAsked(envFrom)],
   ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],

@@ -112,5 +112,6 @@ export function toObservedPod(entry: Entry, images: ObservedPod["images"]): Obse
     images,
     loggedAttempts,
     hasFiles,
+    health: new Map(),
   };
 }

@@ -13,6 +13,7 @@ export interface PodEvents {
   begins(beginning: Beginning, besides?: readonly PodEvent[]): void;
   took(taken: Taken): void;
   report(desired: DesiredPod, status: PodStatus): void;
+  probed(uid: PodUid, pod: string, event: PodEvent): void;
   finished(uid: PodUid): void;
 }
 
@@ -75,6 +76,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSe
       memory.status = status;
       tell({ uid, pod: fullNameOf(pod) }, eventsOfStatus(pod, before, status));
     },
+    probed: (uid, pod, event) => tell({ uid, pod }, [event]),
     finished: (uid) => void memories.delete(uid),
   };
 }

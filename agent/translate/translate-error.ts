@@ -1,7 +1,12 @@
 /** A pod that cannot be put into the runtime's words; `reason` is Kubernetes'. */
 export class TranslateError extends Error {
   override readonly name = "TranslateError";
-  readonly reason: "CreateContainerConfigError" | "ConfigPodSandboxError" | "CreatePodSandboxError" | "FailedMount";
+  readonly reason:
+    | "CreateContainerConfigError"
+    | "ConfigPodSandboxError"
+    | "CreatePodSandboxError"
+    | "FailedMount"
+    | "ProbeError";
   constructor(reason: TranslateError["reason"], message: string) {
     super(message);
     this.reason = reason;

@@ -1,6 +1,6 @@
 import { createClock } from "../../host/clock.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
-import { behaviours, runtimeContract } from "./runtime.ts";
+import { behaviours, commands, runtimeContract } from "./runtime.ts";
 
 const image = "berth.test/busybox:1";
 
@@ -9,6 +9,7 @@ for (const source of ["cri-events", "containerd-events"] as const)
     const runtime = new FakeRuntime({ clock: createClock(), source });
     runtime.addImage(image);
     for (const [name, { program }] of Object.entries(behaviours)) runtime.programs.set(name, program);
+    for (const [line, command] of commands) runtime.commands.set(line, command);
     return {
       runtime,
       image,

@@ -11,7 +11,7 @@ import {
 import { podUidLabel } from "../../proto/cri/labels.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { until } from "../bed/until.ts";
-import type { Program } from "../fakes/runtime.ts";
+import type { Command, Program } from "../fakes/runtime.ts";
 
 /** A runtime under test. */
 export interface RuntimeSubject {
@@ -38,6 +38,12 @@ export const behaviours = {
   "ignores-term": { command: ["sh", "-c", "trap '' TERM; echo ready; sleep 600"], program: { onTerm: "ignores" } },
   "has-no-binary": { command: ["/does-not-exist"], program: { startError: "no such file or directory" } },
 } as const satisfies Readonly<Record<string, { readonly command: readonly string[]; readonly program: Program }>>;
+
+/** What is run in a container, for the fake's sake. */
+export const commands: ReadonlyMap<string, Command> = new Map([
+  ["sh -c echo out; echo err >&2; exit 4", { stdout: "out\n", stderr: "err\n", exitCode: 4 }],
+  ["sleep 60", { lastsMs: 60_000 }],
+]);
 
 export type Behaviour = keyof typeof behaviours;
 
@@ -291,6 +297,28 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(status).toMatchObject({ exitCode: 128, reason: "StartError", startedAt: 0n });
       expect(status.message).toContain("no such file or directory");
       expect(status.finishedAt).toBeGreaterThan(status.createdAt);
+    });
+
+    test("a command is run in a container that runs, and a slow one is killed", async () => {
+      const { container } = await aPod("obeys-term");
+      const text = (bytes: Uint8Array) => String(Buffer.from(bytes));
+      const argv = ["sh", "-c", "echo out; echo err >&2; exit 4"];
+      const { stdout, stderr, exitCode } = await runtime.execSync(container, argv, 5);
+      expect([text(stdout), text(stderr), exitCode]).toEqual(["out\n", "err\n", 4]);
+      expect(await failureOf(runtime.execSync(container, ["sleep", "60"], 1))).toMatchObject({
+        name: "CriError",
+        code: "DEADLINE_EXCEEDED",
+      });
+      await runtime.stopContainer(container, 0);
+      expect(await failureOf(runtime.execSync(container, ["true"], 5))).toMatchObject({
+        name: "CriError",
+        code: "UNKNOWN",
+      });
+      await runtime.removeContainer(container);
+      expect(await failureOf(runtime.execSync(container, ["true"], 5))).toMatchObject({
+        name: "CriError",
+        code: "NOT_FOUND",
+      });
     });
 
     test("a running container can be removed", async () => {

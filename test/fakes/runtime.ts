@@ -9,13 +9,14 @@ import type {
   RuntimeEventListener,
   SandboxFilter,
 } from "../../cri/runtime.ts";
-import type { Clock } from "../../host/clock.ts";
+import { type Clock, sleep } from "../../host/clock.ts";
 import {
   type AuthConfig,
   type Container,
   type ContainerConfig,
   ContainerState,
   ContainerStatus,
+  ExecSyncResponse,
   Image,
   ImageFsInfoResponse,
   NamespaceMode,
@@ -41,6 +42,14 @@ export interface Program {
   readonly onTerm?: "exits" | "ignores";
   /** Makes StartContainer fail, as for a binary that does not exist. */
   readonly startError?: string;
+}
+
+/** What a command does that is run in a container. */
+export interface Command {
+  readonly exitCode?: number;
+  readonly stdout?: string;
+  readonly stderr?: string;
+  readonly lastsMs?: number;
 }
 
 export interface FakeRuntimeOptions {
@@ -100,6 +109,8 @@ export class FakeRuntime implements Runtime {
   readonly registry = new Map<string, CriError | undefined>();
   /** By container name or by image; the name wins. */
   readonly programs = new Map<string, Program>();
+  /** By its words with spaces between them; one that is not known succeeds at once, and says nothing. */
+  readonly commands = new Map<string, Command>();
   /** Fails the next calls of a verb before they have any effect, oldest first. */
   failures: Partial<Record<RuntimeVerb, CriError[]>> = {};
   /** Awaited before a verb has its effect; it may throw. */
@@ -287,6 +298,24 @@ export class FakeRuntime implements Runtime {
       if (container === undefined) return;
       this.#kill(container);
       this.#remove(container);
+    });
+  }
+
+  execSync(
+    id: ContainerId,
+    cmd: readonly string[],
+    timeoutSeconds: number,
+    options?: CallOptions,
+  ): Promise<ExecSyncResponse> {
+    return this.#call("execSync", `${this.#about(id)}: ${cmd.join(" ")}`, options, async (interrupted) => {
+      if (this.#container("execSync", id).state !== ContainerState.CONTAINER_RUNNING)
+        throw new CriError("UNKNOWN", "execSync", `container ${id} is not running`);
+      const { exitCode = 0, stdout = "", stderr = "", lastsMs = 0 } = this.commands.get(cmd.join(" ")) ?? {};
+      const limitMs = timeoutSeconds === 0 ? lastsMs : timeoutSeconds * 1000;
+      if (lastsMs > 0) await sleep(this.#clock, Math.min(lastsMs, limitMs), interrupted);
+      if (lastsMs > limitMs) throw new CriError("DEADLINE_EXCEEDED", "execSync", `timeout ${timeoutSeconds}s exceeded`);
+      const bytes = (text: string) => new TextEncoder().encode(text);
+      return ExecSyncResponse.fromPartial({ exitCode, stdout: bytes(stdout), stderr: bytes(stderr) });
     });
   }
 

@@ -12,7 +12,8 @@ import { events, pods } from "../../kube/resource.ts";
 import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { ContainerStatus, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-// The agent loads it with the first record, which takes real time: no play has any.
+// The agent loads them with the first probe and the first record, which takes real time: no play has any.
+import "../../agent/act/ask.ts";
 import "../../proto/kubernetes/pod-shape.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, rest } from "../fakes/clock.ts";
@@ -137,6 +138,7 @@ export class Stage {
           ),
       }),
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
+      random: () => 0,
       atRest: () => {},
       startPlaces: this.#options.startPlaces ?? 4,
     });

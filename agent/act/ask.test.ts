@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createServer, type Server } from "node:http";
+import { createServer as createTcpServer, type Server as TcpServer } from "node:net";
+import { Server as GrpcServer, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
+import { CriError } from "../../cri/error.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import type { ProbeOutcome } from "../decide/probe.ts";
+import type { Enquiry } from "../translate/enquiry.ts";
+import { createAsk } from "./ask.ts";
+
+setDefaultTimeout(10_000);
+
+const id = "c1" as ContainerId;
+const never = new AbortController().signal;
+const nobody = { execSync: () => Promise.reject(new Error("nobody asked")) };
+const ask = (call: Enquiry, timeoutMs = 2_000): Promise<ProbeOutcome> =>
+  createAsk(nobody, "kube-probe/1.36")(call, id, { timeoutMs, signal: never });
+const get = (path: string) =>
+  ({ kind: "httpGet", url: `http://127.0.0.1:${port}${path}`, headers: [["X-Asked", "yes"]] }) as const;
+
+let server: Server;
+let silent: TcpServer;
+let grpc: GrpcServer;
+let [port, silentPort, grpcPort, closedPort] = [0, 0, 0, 0];
+const seen: string[] = [];
+
+const portOf = (listening: TcpServer | Server) => (listening.address() as { readonly port: number }).port;
+const listen = (listening: TcpServer | Server) =>
+  new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+
+beforeAll(async () => {
+  server = createServer((request, answer) => {
+    const { url = "" } = request;
+    seen.push(`${request.method} ${url} ${request.headers["x-asked"]} ${request.headers.connection}`);
+    if (url === "/here") answer.writeHead(302, { location: "/ok" }).end();
+    else if (url === "/away") answer.writeHead(302, { location: "http://elsewhere.invalid/" }).end("gone there");
+    else if (url === "/round") answer.writeHead(302, { location: "/round" }).end();
+    else if (url === "/flood") for (let i = 0; i < 2_000; i++) answer.write("x".repeat(50_000));
+    else if (url !== "/never") answer.writeHead(Number(url.slice(1)) || 200).end("words");
+  });
+  silent = createTcpServer(() => undefined);
+  const closed = createTcpServer();
+  for (const each of [server, silent, closed]) await listen(each);
+  [port, silentPort, closedPort] = [portOf(server), portOf(silent), portOf(closed)];
+  await new Promise((resolve) => closed.close(resolve));
+  grpc = new GrpcServer();
+  const bytes = { serialize: (value: Buffer) => value, deserialize: (value: Buffer) => value };
+  const check = {
+    path: "/grpc.health.v1.Health/Check",
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: bytes.serialize,
+    requestDeserialize: bytes.deserialize,
+    responseSerialize: bytes.serialize,
+    responseDeserialize: bytes.deserialize,
+  } as const;
+  grpc.addService(
+    { check },
+    {
+      // SERVING for the server as a whole, NOT_SERVING for any service of it.
+      check: (call: ServerUnaryCall<Buffer, Buffer>, done: sendUnaryData<Buffer>) =>
+        done(null, Buffer.from([8, call.request.length === 0 ? 1 : 2])),
+    },
+  );
+  grpcPort = await new Promise((resolve, reject) =>
+    grpc.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    ),
+  );
+});
+
+afterAll(async () => {
+  grpc.forceShutdown();
+  server.closeAllConnections();
+  silent.close();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+const http: readonly [sentence: string, path: string, outcome: object][] = [
+  ["200 is a success", "/200", { result: "success", message: "words" }],
+  ["399 too", "/399", { result: "success" }],
+  ["400 is none", "/400", { result: "failure", message: "HTTP probe failed with statuscode: 400" }],
+  ["500 is none", "/500", { result: "failure", message: "HTTP probe failed with statuscode: 500" }],
+  ["a redirect on the same host is followed", "/here", { result: "success", message: "words" }],
+  [
+    "one to another host ends with a warning",
+    "/away",
+    { result: "warning", message: "Probe terminated redirects, Response body: gone there" },
+  ],
+];
+for (const [sentence, path, outcome] of http)
+  test(`HTTP: ${sentence}`, async () => {
+    expect(await ask(get(path))).toMatchObject(outcome);
+  });
+
+test("HTTP: a redirect to itself ends", async () => {
+  expect(await ask(get("/round"))).toEqual({
+    result: "failure",
+    message: `Get "http://127.0.0.1:${port}/round": stopped after 10 redirects`,
+  });
+});
+
+test("HTTP: the headers of the spec are sent, and no connection is kept", async () => {
+  seen.length = 0;
+  await ask(get("/200"));
+  expect(seen).toEqual(["GET /200 yes close"]);
+});
+
+test("HTTP: of an endless answer as much is read as anybody is shown", async () => {
+  const { result, message } = await ask(get("/flood"));
+  expect([result, message.length]).toEqual(["success", 10 * 1024]);
+});
+
+test("HTTP: a server that never answers has failed when the time is over", async () => {
+  expect(await ask(get("/never"), 200)).toEqual({
+    result: "failure",
+    message: `Get "http://127.0.0.1:${port}/never": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
+  });
+});
+
+test("HTTP and TCP: nobody listens", async () => {
+  const refused = "connect: connection refused";
+  expect(await ask({ kind: "tcpSocket", host: "127.0.0.1", port: closedPort })).toEqual({
+    result: "failure",
+    message: `dial tcp 127.0.0.1:${closedPort}: ${refused}`,
+  });
+  expect(await ask({ kind: "httpGet", url: `http://127.0.0.1:${closedPort}/a`, headers: [] })).toEqual({
+    result: "failure",
+    message: `Get "http://127.0.0.1:${closedPort}/a": dial tcp 127.0.0.1:${closedPort}: ${refused}`,
+  });
+});
+
+test("TCP: whoever accepts is well, and is not spoken to", async () => {
+  expect(await ask({ kind: "tcpSocket", host: "127.0.0.1", port: silentPort })).toEqual({
+    result: "success",
+    message: "",
+  });
+});
+
+test("gRPC: a server that serves is well, one that does not says so, and one that is not there has failed", async () => {
+  const check = (service: string, at: number) => ask({ kind: "grpc", host: "127.0.0.1", port: at, service }, 500);
+  expect(await check("", grpcPort)).toEqual({ result: "success", message: "" });
+  expect(await check("shop", grpcPort)).toEqual({
+    result: "failure",
+    message: 'service unhealthy (responded with "NOT_SERVING")',
+  });
+  expect(await check("", closedPort)).toEqual({
+    result: "failure",
+    message: `timeout: failed to connect service "127.0.0.1:${closedPort}" within 0.5s: context deadline exceeded`,
+  });
+});
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const commands: readonly [
+  sentence: string,
+  run: () => Promise<{ stdout: Uint8Array; stderr: Uint8Array; exitCode: number }>,
+  outcome: ProbeOutcome,
+][] = [
+  [
+    "a command that succeeds",
+    async () => ({ stdout: bytes("fine"), stderr: bytes(""), exitCode: 0 }),
+    { result: "success", message: "fine" },
+  ],
+  [
+    "a command that fails says why",
+    async () => ({ stdout: bytes("out "), stderr: bytes("err"), exitCode: 2 }),
+    { result: "failure", message: "out err" },
+  ],
+  [
+    "one that takes too long has failed",
+    () => Promise.reject(new CriError("DEADLINE_EXCEEDED", "ExecSync", "timeout")),
+    { result: "failure", message: 'command timed out: "sh -c x" timed out after 2s' },
+  ],
+  [
+    "a runtime that cannot run it says nothing of the container",
+    () => Promise.reject(new CriError("UNAVAILABLE", "ExecSync", "away")),
+    { result: "error", message: "ExecSync: away" },
+  ],
+];
+for (const [sentence, execSync, outcome] of commands)
+  test(`exec: ${sentence}`, async () => {
+    const asked = createAsk({ execSync }, "me")({ kind: "exec", argv: ["sh", "-c", "x"] }, id, {
+      timeoutMs: 2_000,
+      signal: never,
+    });
+    expect(await asked).toEqual(outcome);
+  });
+
+test("what was given up says nothing of the container", async () => {
+  const life = new AbortController();
+  const asked = createAsk(nobody, "me")({ kind: "httpGet", url: `http://127.0.0.1:${port}/never`, headers: [] }, id, {
+    timeoutMs: 5_000,
+    signal: life.signal,
+  });
+  life.abort();
+  expect((await asked).result).toBe("error");
+});

@@ -1,0 +1,142 @@
+import { CriError } from "../../cri/error.ts";
+import type { Runtime } from "../../cri/runtime.ts";
+import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "../../host/dial.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
+import type { ProbeOutcome } from "../decide/probe.ts";
+import type { Enquiry, Header } from "../translate/enquiry.ts";
+
+/** Asks one container once, as a probe or a hook does. Never rejects. */
+export type Ask = (call: Enquiry, container: ContainerId, options: DialOptions) => Promise<ProbeOutcome>;
+
+/** Who asks, as the kubelet says it. */
+export const probeUserAgent = `kube-probe/${kubernetesVersion.replace(/^v(\d+\.\d+).*$/, "$1")}`;
+
+/** As much of an answer as anybody is shown; the kubelet's limit. */
+const LARGEST_ANSWER_BYTES = 10 * 1024;
+const MOST_REDIRECTS = 10;
+
+export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string): Ask {
+  return async (call, container, options) => {
+    switch (call.kind) {
+      case "exec":
+        return await runExec(runtime, container, call.argv, options);
+      case "httpGet":
+        return await runHttp(call.url, call.headers, options);
+      case "tcpSocket":
+        return await runTcp(call.host, call.port, options);
+      case "grpc":
+        return await runGrpc(call, userAgent, options);
+    }
+  };
+}
+
+const success = (message = ""): ProbeOutcome => ({ result: "success", message });
+const failure = (message: string): ProbeOutcome => ({ result: "failure", message });
+
+async function runExec(
+  runtime: Pick<Runtime, "execSync">,
+  id: ContainerId,
+  argv: readonly string[],
+  { timeoutMs, signal }: DialOptions,
+): Promise<ProbeOutcome> {
+  try {
+    const { stdout, stderr, exitCode } = await runtime.execSync(id, argv, timeoutMs / 1000, { signal });
+    const output = Buffer.concat([stdout, stderr]).subarray(0, LARGEST_ANSWER_BYTES).toString();
+    return exitCode === 0 ? success(output) : failure(output);
+  } catch (error) {
+    if (error instanceof CriError && error.code === "DEADLINE_EXCEEDED")
+      return failure(`command timed out: ${JSON.stringify(argv.join(" "))} timed out after ${timeoutMs / 1000}s`);
+    return { result: "error", message: wordsOf(error) };
+  }
+}
+
+async function runTcp(host: string, port: number, options: DialOptions): Promise<ProbeOutcome> {
+  try {
+    await dialTcp(host, port, options);
+    return success();
+  } catch (error) {
+    return refusal(error, (words) => `dial tcp ${authorityOf(host, port)}: ${words === LATE ? "i/o timeout" : words}`);
+  }
+}
+
+async function runHttp(
+  url: string,
+  headers: readonly Header[],
+  { timeoutMs, signal }: DialOptions,
+): Promise<ProbeOutcome> {
+  const deadline = performance.now() + timeoutMs;
+  let at = url;
+  try {
+    for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
+      const left = Math.max(1, deadline - performance.now());
+      const answer = await httpGet(at, headers, LARGEST_ANSWER_BYTES, { timeoutMs: left, signal });
+      const next = redirectOf(at, answer);
+      if (next === undefined) return judge(answer);
+      // Somebody else's answer says nothing of this container.
+      if (next.hostname !== new URL(url).hostname)
+        return { result: "warning", message: `Probe terminated redirects, Response body: ${answer.body}` };
+      at = next.href;
+    }
+    return failure(`Get "${at}": stopped after ${MOST_REDIRECTS} redirects`);
+  } catch (error) {
+    const { hostname, port, protocol } = new URL(at);
+    const authority = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+    return refusal(error, (words) => `Get "${at}": ${words === LATE ? LATE : `dial tcp ${authority}: ${words}`}`);
+  }
+}
+
+function redirectOf(url: string, { status, location }: HttpAnswer): URL | undefined {
+  if (status < 300 || status >= 400 || status === 304 || location === undefined) return undefined;
+  return URL.canParse(location, url) ? new URL(location, url) : undefined;
+}
+
+function judge({ status, body }: HttpAnswer): ProbeOutcome {
+  return status >= 200 && status < 400 ? success(body) : failure(`HTTP probe failed with statuscode: ${status}`);
+}
+
+async function runGrpc(
+  { host, port, service }: Extract<Enquiry, { kind: "grpc" }>,
+  userAgent: string,
+  options: DialOptions,
+): Promise<ProbeOutcome> {
+  // Loaded only where it is used: few containers are asked by gRPC.
+  const { checkGrpcHealth, servingStatuses } = await import("../../host/grpc-health.ts");
+  const seconds = options.timeoutMs / 1000;
+  try {
+    const status = await checkGrpcHealth(host, port, { service, userAgent }, options);
+    const name = servingStatuses[status] ?? String(status);
+    return name === "SERVING" ? success() : failure(`service unhealthy (responded with "${name}")`);
+  } catch (error) {
+    if (!(error instanceof DialError) || error.code === "CANCELLED")
+      return { result: "error", message: wordsOf(error) };
+    if (error.code === "UNIMPLEMENTED")
+      return failure(
+        `error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${error.message}`,
+      );
+    if (error.code === "ETIMEDOUT")
+      return failure(
+        `timeout: failed to connect service "${authorityOf(host, port)}" within ${seconds}s: context deadline exceeded`,
+      );
+    return failure(`error: health rpc probe failed: ${error.message}`);
+  }
+}
+
+const LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+
+/** A server that does not answer fails the probe; a probe that was given up says nothing. In the words that Go has for it. */
+function refusal(error: unknown, sentence: (words: string) => string): ProbeOutcome {
+  if (!(error instanceof DialError) || error.code === "ECANCELED") return { result: "error", message: wordsOf(error) };
+  const words: Readonly<Record<string, string>> = {
+    ECONNREFUSED: "connect: connection refused",
+    EHOSTUNREACH: "connect: no route to host",
+    ENETUNREACH: "connect: network is unreachable",
+    ECONNRESET: "read: connection reset by peer",
+    ETIMEDOUT: LATE,
+  };
+  return failure(sentence(words[error.code] ?? error.message));
+}
+
+const authorityOf = (host: string, port: number) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
+
+const wordsOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

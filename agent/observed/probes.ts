@@ -1,0 +1,278 @@
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { ContainerId, PodUid } from "../../proto/ids.ts";
+import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
+import type { Container, ContainerStatus, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
+import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
+import { type ContainerHealth, newestOf, type ObservedPod } from "../decide/observed.ts";
+import {
+  afterProbe,
+  beginProbe,
+  firstProbeAt,
+  healthOfStates,
+  isAsked,
+  nextProbeAt,
+  type ProbeKind,
+  type ProbeOutcome,
+  type ProbeState,
+  probeKinds,
+} from "../decide/probe.ts";
+
+/** Asks the containers that want to be asked, each in its own beat, by one timer for all of them. */
+export interface Probes {
+  /** Takes note of what is to be asked, and adds to an observed pod what the answers say. */
+  look(observed: ObservedPod, desired: DesiredPod | undefined): ObservedPod;
+  /** Nothing is left of the pod. */
+  forget(uid: PodUid): void;
+  /** Asks nobody any more; resolves when nobody is being asked. */
+  stop(): Promise<void>;
+}
+
+/** One question to one instance of a container. */
+export interface Question {
+  readonly uid: PodUid;
+  readonly pod: Pod;
+  readonly container: Container;
+  readonly id: ContainerId;
+  readonly kind: ProbeKind;
+  readonly probe: Probe;
+  readonly podIP: string | undefined;
+}
+
+export interface ProbesSettings {
+  /** Never rejects. */
+  readonly ask: (question: Question, signal: AbortSignal) => Promise<ProbeOutcome>;
+  /** Hears of each answer. */
+  readonly answered: (question: Question, outcome: ProbeOutcome) => void;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly wake: (uid: PodUid) => void;
+  /** The node's own address, where pods on its network are asked; undefined as long as it has none. */
+  readonly hostIP: () => string | undefined;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+}
+
+/** One probe of one instance. */
+interface Asked {
+  state: ProbeState;
+  /** Undefined while it is being asked, and as long as it has to wait for the container to start. */
+  dueAt: number | undefined;
+  isUnderWay: boolean;
+}
+
+/** What is asked of one instance. */
+interface Probed {
+  readonly asked: Map<ProbeKind, Asked>;
+  readonly startedAt: number;
+  /** An agent before this one has told of it. */
+  readonly isFoundRunning: boolean;
+  readonly life: AbortController;
+  question: Omit<Question, "kind" | "probe">;
+}
+
+/** A question that could not be asked is asked again at once, so often. */
+const MOST_TRIES = 3;
+
+interface Room extends ProbesSettings {
+  /** When this agent began. */
+  readonly bornAt: number;
+  readonly pods: Map<PodUid, Map<ContainerId, Probed>>;
+  readonly underWay: Set<Promise<void>>;
+  timer: { readonly at: number; readonly cancel: () => void } | undefined;
+  isStopped: boolean;
+}
+
+export function createProbes(settings: ProbesSettings): Probes {
+  const bornAt = settings.clock.now();
+  const room: Room = {
+    ...settings,
+    bornAt,
+    pods: new Map(),
+    underWay: new Set(),
+    timer: undefined,
+    isStopped: false,
+  };
+  const { pods, underWay } = room;
+  return {
+    look(observed, desired) {
+      const isAboutUs = pods.has(observed.uid) || (desired !== undefined && hasProbes(desired.pod));
+      if (!isAboutUs || room.isStopped) return observed;
+      if (desired !== undefined) return { ...observed, health: lookAt(room, observed, desired) };
+      forget(room, observed.uid);
+      return observed;
+    },
+    forget: (uid) => forget(room, uid),
+    async stop() {
+      room.isStopped = true;
+      for (const uid of [...pods.keys()]) forget(room, uid);
+      await Promise.all(underWay);
+    },
+  };
+}
+
+function forget(room: Room, uid: PodUid): void {
+  for (const { life } of room.pods.get(uid)?.values() ?? []) life.abort();
+  room.pods.delete(uid);
+  schedule(room);
+}
+
+function lookAt(
+  room: Room,
+  observed: ObservedPod,
+  { uid, pod, termination }: DesiredPod,
+): ReadonlyMap<ContainerId, ContainerHealth> {
+  const { pods } = room;
+  const before = pods.get(uid);
+  const now = new Map<ContainerId, Probed>();
+  for (const container of allContainers(pod.spec).filter((each) => isProbed(pod, each))) {
+    const newest = newestOf(observed, container.name);
+    if (newest?.state !== "running") continue;
+    const { id, startedAt } = newest;
+    const podIP = pod.spec.hostNetwork === true ? room.hostIP() : observed.sandboxes[0]?.ips[0];
+    const question = { uid, pod, container, id, podIP };
+    const probed = before?.get(id) ?? enter(question, startedAt, room.bornAt);
+    probed.question = question;
+    if (termination !== undefined) letGo(probed);
+    now.set(id, probed);
+    arm(room, probed);
+  }
+  for (const [id, probed] of before ?? []) if (!now.has(id)) probed.life.abort();
+  if (now.size === 0) pods.delete(uid);
+  else pods.set(uid, now);
+  schedule(room);
+  return new Map([...now].map(([id, probed]) => [id, healthOfStates(statesOf(probed))]));
+}
+
+function enter(question: Probed["question"], startedAt: number, bornAt: number): Probed {
+  const told = toldOf(question.pod, question.id);
+  const known = told && { isStarted: told.started === true, isReady: told.ready };
+  const asked = new Map(
+    probesOf(question.container).map((kind) => {
+      const state = beginProbe(kind, known);
+      return [kind, { state, dueAt: undefined, isUnderWay: false }] as const;
+    }),
+  );
+  const isFoundRunning = known !== undefined && startedAt < bornAt;
+  return { question, asked, startedAt, isFoundRunning, life: new AbortController() };
+}
+
+/** Gives a first time to what is to be asked from now on. */
+function arm({ clock, random }: Room, probed: Probed): void {
+  const states = statesOf(probed);
+  for (const [kind, asked] of probed.asked) {
+    const probe = probeOf(probed.question.container, kind);
+    if (probe === undefined || asked.isUnderWay || asked.dueAt !== undefined || !isAsked(kind, states)) continue;
+    const { startedAt, isFoundRunning } = probed;
+    asked.dueAt = firstProbeAt(probe, { startedAt, now: clock.now(), isFoundRunning, lot: random() });
+  }
+}
+
+/** One timer stands for the probe that is due first. */
+function schedule(room: Room): void {
+  let at: number | undefined;
+  for (const { dueAt } of allAsked(room))
+    if (dueAt !== undefined && dueAt < (at ?? Number.POSITIVE_INFINITY)) at = dueAt;
+  if (room.isStopped) at = undefined;
+  if (at === room.timer?.at) return;
+  room.timer?.cancel();
+  room.timer = at === undefined ? undefined : { at, cancel: room.clock.wakeAt(at, () => ring(room)) };
+}
+
+function* allAsked({ pods }: Room): Generator<Asked> {
+  for (const ofPod of pods.values()) for (const { asked } of ofPod.values()) yield* asked.values();
+}
+
+function ring(room: Room): void {
+  const { clock, pods, underWay } = room;
+  room.timer = undefined;
+  const now = clock.now();
+  for (const ofPod of pods.values())
+    for (const probed of ofPod.values())
+      for (const [kind, { dueAt }] of probed.asked) {
+        if (dueAt === undefined || dueAt > now) continue;
+        const work = putQuestion(room, probed, kind, dueAt).finally(() => underWay.delete(work));
+        underWay.add(work);
+      }
+  schedule(room);
+}
+
+async function putQuestion(room: Room, probed: Probed, kind: ProbeKind, dueAt: number): Promise<void> {
+  const asked = probed.asked.get(kind);
+  const probe = probeOf(probed.question.container, kind);
+  if (asked === undefined || probe === undefined) return;
+  Object.assign(asked, { dueAt: undefined, isUnderWay: true });
+  const question: Question = { ...probed.question, kind, probe };
+  const outcome = await askUntilAnswered(room, question, probed.life.signal);
+  asked.isUnderWay = false;
+  // The container has ended meanwhile, or its pod has to: the answer is about nothing that is there.
+  if (probed.life.signal.aborted || probed.asked.get(kind) !== asked) return;
+  room.answered(question, outcome);
+  take(room, probed, asked, { question, outcome });
+  if (isAsked(kind, statesOf(probed))) asked.dueAt = nextProbeAt(probe, dueAt, room.clock.now());
+  arm(room, probed);
+  schedule(room);
+}
+
+async function askUntilAnswered({ ask }: Room, question: Question, signal: AbortSignal): Promise<ProbeOutcome> {
+  let outcome = await ask(question, signal);
+  for (let tries = 1; tries < MOST_TRIES && outcome.result === "error" && !signal.aborted; tries++)
+    outcome = await ask(question, signal);
+  return outcome;
+}
+
+interface Answer {
+  readonly question: Question;
+  readonly outcome: ProbeOutcome;
+}
+
+function take({ log, wake }: Room, probed: Probed, asked: Asked, { question, outcome }: Answer): void {
+  const { kind, probe, uid, pod, container } = question;
+  const before = healthOfStates(statesOf(probed));
+  asked.state = afterProbe(kind, probe, asked.state, outcome);
+  if (isSameHealth(before, healthOfStates(statesOf(probed)))) return;
+  const fields = { pod: fullNameOf(pod), container: container.name, answer: outcome.message };
+  log.info(fields, `the ${kind} probe of container ${container.name} says ${outcome.result}`);
+  wake(uid);
+}
+
+/** A pod that has to end is restarted by nobody; whether it gets traffic matters until it is gone. */
+function letGo({ asked }: Probed): void {
+  for (const kind of ["startup", "liveness"] as const) {
+    const known = asked.get(kind);
+    if (known !== undefined)
+      asked.set(kind, {
+        state: { ...known.state, verdict: "success", isOver: true },
+        dueAt: undefined,
+        isUnderWay: false,
+      });
+  }
+}
+
+function statesOf({ asked }: Probed): Partial<Record<ProbeKind, ProbeState>> {
+  return Object.fromEntries([...asked].map(([kind, { state }]) => [kind, state]));
+}
+
+function probeOf({ startupProbe, livenessProbe, readinessProbe }: Container, kind: ProbeKind): Probe | undefined {
+  return { startup: startupProbe, liveness: livenessProbe, readiness: readinessProbe }[kind];
+}
+
+const probesOf = (container: Container) => probeKinds.filter((kind) => probeOf(container, kind) !== undefined);
+
+const hasProbes = ({ spec }: Pod) => allContainers(spec).some((container) => probesOf(container).length > 0);
+
+/** An init container that runs to its end has nothing to be asked. */
+function isProbed(pod: Pod, container: Container): boolean {
+  const runsOnce = isInitContainer(pod, container.name) && !isSidecar(container);
+  return !runsOnce && probesOf(container).length > 0;
+}
+
+/** What the API server was told of this very instance. */
+function toldOf({ status }: Pod, id: ContainerId): ContainerStatus | undefined {
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return all.find(({ containerID = "" }) => containerID.endsWith(`://${id}`));
+}
+
+function isSameHealth(a: ContainerHealth, b: ContainerHealth): boolean {
+  return a.isReady === b.isReady && a.isStarted === b.isStarted && a.failed === b.failed;
+}

@@ -1,0 +1,55 @@
+import type { Runtime } from "../cri/runtime.ts";
+import type { PodUid } from "../proto/ids.ts";
+import { fullNameOf } from "./decide/desired.ts";
+import { eventOfProbe, type PodEvent } from "./decide/event.ts";
+import { probeTimeoutMs } from "./decide/probe.ts";
+import type { ObservedPods } from "./observed/pods.ts";
+import { createProbes, type Probes, type ProbesSettings } from "./observed/probes.ts";
+import { enquiryOf } from "./translate/enquiry.ts";
+import { TranslateError } from "./translate/translate-error.ts";
+
+type ProbingParts = Pick<ProbesSettings, "clock" | "log" | "wake" | "hostIP" | "random"> & {
+  readonly runtime: Runtime;
+};
+
+/** The room of probes, whose answers are told as events of their pod, `namespace/name`. */
+export function createProbing(
+  { runtime, ...parts }: ProbingParts,
+  tell: (uid: PodUid, pod: string, event: PodEvent) => void,
+): Probes {
+  return createProbes({
+    ...parts,
+    ask: createAsking(runtime),
+    answered({ uid, pod, container, kind }, outcome) {
+      const event = eventOfProbe(kind, outcome, container.name);
+      if (event !== undefined) tell(uid, fullNameOf(pod), event);
+    },
+  });
+}
+
+/** Each look at a pod brings what is asked of its containers up to date. */
+export function withProbes(observed: ObservedPods, probes: Probes): ObservedPods {
+  return {
+    ...observed,
+    observe: async (uid, desired) => probes.look(await observed.observe(uid, desired), desired),
+    forget(uid) {
+      observed.forget(uid);
+      probes.forget(uid);
+    },
+  };
+}
+
+/** Puts the question of a probe to its container. */
+function createAsking(runtime: Runtime): ProbesSettings["ask"] {
+  return async ({ pod, container, probe, podIP, id }, signal) => {
+    // Loaded only where it is used: many nodes have no container that wants to be asked.
+    const { createAsk, probeUserAgent: userAgent } = await import("./act/ask.ts");
+    try {
+      const call = enquiryOf(probe, { pod, container, podIP, userAgent });
+      return await createAsk(runtime, userAgent)(call, id, { timeoutMs: probeTimeoutMs(probe), signal });
+    } catch (error) {
+      if (!(error instanceof TranslateError)) throw error;
+      return { result: "error", message: error.message };
+    }
+  };
+}

@@ -1,0 +1,79 @@
+import type { Container, HTTPGetAction, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
+import { expand } from "./env.ts";
+import { TranslateError } from "./translate-error.ts";
+
+/** What a probe or a hook asks a container, ready to be asked. */
+export type Enquiry =
+  | { readonly kind: "exec"; readonly argv: readonly string[] }
+  | { readonly kind: "httpGet"; readonly url: string; readonly headers: readonly Header[] }
+  | { readonly kind: "tcpSocket"; readonly host: string; readonly port: number }
+  | { readonly kind: "grpc"; readonly host: string; readonly port: number; readonly service: string };
+
+export type Header = readonly [name: string, value: string];
+
+type Handler = Pick<Probe, "exec" | "httpGet" | "tcpSocket" | "grpc">;
+
+export interface EnquiryScene {
+  readonly pod: Pod;
+  readonly container: Container;
+  /** The pod's address; undefined as long as it has none. */
+  readonly podIP: string | undefined;
+  /** What an HTTP server is told who asks, unless the spec says otherwise. */
+  readonly userAgent: string;
+}
+
+/**
+ * A handler of the spec in plain values: ports by number, hosts by address. Throws `TranslateError` for a port that the container does
+ * not name, and where the pod has no address yet.
+ */
+export function enquiryOf({ exec, httpGet, tcpSocket, grpc }: Handler, scene: EnquiryScene): Enquiry {
+  const { container } = scene;
+  if (exec !== undefined) {
+    // As in the container's own command, but for what only a running container knows.
+    const known = new Map(
+      (container.env ?? []).flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
+    );
+    return { kind: "exec", argv: (exec.command ?? []).map((word) => expand(word, known)) };
+  }
+  if (httpGet !== undefined) return httpCall(httpGet, scene);
+  if (tcpSocket !== undefined)
+    return { kind: "tcpSocket", host: hostOf(tcpSocket.host, scene), port: portOf(tcpSocket.port, container) };
+  if (grpc !== undefined)
+    return { kind: "grpc", host: hostOf(undefined, scene), port: grpc.port, service: grpc.service ?? "" };
+  throw new TranslateError("ProbeError", `missing probe handler for ${container.name}`);
+}
+
+function httpCall(
+  { scheme = "HTTP", host, port, path = "/", httpHeaders = [] }: HTTPGetAction,
+  scene: EnquiryScene,
+): Enquiry {
+  const address = hostOf(host, scene);
+  const authority = `${address.includes(":") ? `[${address}]` : address}:${portOf(port, scene.container)}`;
+  const own = new Set(httpHeaders.map(({ name }) => name.toLowerCase()));
+  const defaults = [
+    ["User-Agent", scene.userAgent],
+    ["Accept", "*/*"],
+  ] as const;
+  const headers: readonly Header[] = [
+    ...defaults.filter(([name]) => !own.has(name.toLowerCase())),
+    ...httpHeaders.map(({ name, value }) => [name, value] as const),
+  ];
+  return {
+    kind: "httpGet",
+    url: `${scheme.toLowerCase()}://${authority}${path.startsWith("/") ? path : `/${path}`}`,
+    headers,
+  };
+}
+
+function hostOf(host: string | undefined, { podIP }: EnquiryScene): string {
+  const found = host || podIP;
+  if (found === undefined) throw new TranslateError("ProbeError", "the pod has no address yet");
+  return found;
+}
+
+function portOf(port: number | string, { name: container, ports = [] }: Container): number {
+  const named = ports.find(({ name }) => name !== undefined && name === port)?.containerPort;
+  const number = named ?? Number(port);
+  if (Number.isInteger(number) && number > 0 && number < 65_536) return number;
+  throw new TranslateError("ProbeError", `container ${container} has no port ${JSON.stringify(port)}`);
+}

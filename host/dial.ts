@@ -1,0 +1,120 @@
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { connect } from "node:net";
+
+/** Somebody could not be reached, or did not answer in time: `code` is the kernel's (`ECONNREFUSED`), or `ETIMEDOUT`. */
+export class DialError extends Error {
+  override readonly name = "DialError";
+  readonly code: string;
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+export interface DialOptions {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface HttpAnswer {
+  readonly status: number;
+  /** Where a redirect leads, as it is written. */
+  readonly location: string | undefined;
+  /** As far as it was read. */
+  readonly body: string;
+}
+
+/** Connects by TCP, and hangs up. Rejects with `DialError`. */
+export async function dialTcp(host: string, port: number, { timeoutMs, signal }: DialOptions): Promise<void> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  await new Promise<void>((resolve, reject) => {
+    const socket = connect({ host, port });
+    const end = (error?: unknown) => {
+      limit.removeEventListener("abort", late);
+      socket.destroy();
+      if (error === undefined) resolve();
+      else reject(toDialError(error, limit));
+    };
+    const late = () => end(limit.reason);
+    limit.addEventListener("abort", late, { once: true });
+    socket.once("connect", () => end());
+    socket.on("error", end);
+  });
+}
+
+/**
+ * Asks an HTTP server once, on a connection of its own, whoever its certificate names. The body is read to `maxBytes` and then left.
+ * Headers are sent as they are given; a redirect is an answer. Rejects with `DialError`.
+ */
+export async function httpGet(
+  url: string,
+  headers: readonly (readonly [name: string, value: string])[],
+  maxBytes: number,
+  { timeoutMs, signal }: DialOptions,
+): Promise<HttpAnswer> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const request = url.startsWith("https:") ? requestHttps : requestHttp;
+  try {
+    return await new Promise<HttpAnswer>((resolve, reject) => {
+      const options = {
+        headers: groupHeaders(headers),
+        agent: false,
+        signal: limit,
+        rejectUnauthorized: false,
+      } as const;
+      const asked = request(url, options, (answer) => {
+        const take = (body: string) => {
+          resolve({ status: answer.statusCode ?? 0, location: answer.headers.location, body });
+          asked.destroy();
+        };
+        readBody(answer, maxBytes, take, reject);
+      });
+      asked.on("error", reject);
+      asked.end();
+    });
+  } catch (error) {
+    throw toDialError(error, limit);
+  }
+}
+
+function readBody(
+  answer: IncomingMessage,
+  maxBytes: number,
+  take: (body: string) => void,
+  fail: (error: Error) => void,
+): void {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const done = () => take(Buffer.concat(chunks).subarray(0, maxBytes).toString());
+  answer.on("data", (chunk: Buffer) => {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size >= maxBytes) done();
+  });
+  answer.once("end", done);
+  answer.on("error", fail);
+}
+
+/** A header given twice is sent twice. */
+function groupHeaders(headers: readonly (readonly [name: string, value: string])[]): Record<string, string | string[]> {
+  const grouped: Record<string, string | string[]> = {};
+  for (const [name, value] of headers) {
+    const before = grouped[name];
+    grouped[name] = before === undefined ? value : [before, value].flat();
+  }
+  return grouped;
+}
+
+/** What a foreign error says in a code; a limit of ours that ran out is `ETIMEDOUT`, and whatever was aborted is `ECANCELED`. */
+function toDialError(error: unknown, limit: AbortSignal): DialError {
+  if (error instanceof DialError) return error;
+  if (limit.aborted) {
+    const isLate = limit.reason instanceof Error && limit.reason.name === "TimeoutError";
+    return new DialError(isLate ? "ETIMEDOUT" : "ECANCELED", isLate ? "no answer in time" : "given up", {
+      cause: error,
+    });
+  }
+  const { code = "EIO", message = String(error) } = error as { readonly code?: unknown; readonly message?: string };
+  return new DialError(String(code), message, { cause: error });
+}

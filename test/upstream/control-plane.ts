@@ -62,8 +62,11 @@ export interface ControlPlane {
   readonly apiServerPid: number;
   /** The file that a program's output goes to. */
   logFile(program: "etcd" | "kube-apiserver" | Part): string;
-  /** Makes the kubeconfig file of a node: of the group system:nodes, by the name system:node:NAME. Returns its path. */
-  nodeKubeconfig(nodeName: string): Promise<string>;
+  /**
+   * Makes the kubeconfig file of a node: of the group system:nodes, by the name system:node:NAME. Returns its path. `way` is the
+   * address of whoever stands before the API server, if somebody does.
+   */
+  nodeKubeconfig(nodeName: string, way?: string): Promise<string>;
   /** Makes a kubeconfig file for anyone, with what is to be presented, and returns its path. */
   kubeconfig(user: string, identity: KeyPair | { readonly token: string }): Promise<string>;
   /** Runs kubectl and returns what it prints. Rejects with its words if it fails. */
@@ -196,9 +199,9 @@ async function open(
   const { plan, authority, record } = site;
   const { files, ports } = plan;
   const server = relay === undefined ? site.server : `https://127.0.0.1:${relay.port}`;
-  const writeKubeconfig: ControlPlane["kubeconfig"] = async (user, identity) => {
+  const writeKubeconfig = async (user: string, identity: KeyPair | { readonly token: string }, way = server) => {
     const path = files.kubeconfig(user.replaceAll(":", "-"));
-    await writeFile(path, kubeconfig(server, authority.cert, identity), { mode: 0o600 });
+    await writeFile(path, kubeconfig(way, authority.cert, identity), { mode: 0o600 });
     return path;
   };
   const adminKubeconfig = await writeKubeconfig("administrator", site.administrator);
@@ -213,11 +216,11 @@ async function open(
       return apiServer.daemon.isRunning ? apiServer.daemon.pid : 0;
     },
     logFile: (program) => logFile(site, program),
-    nodeKubeconfig(nodeName) {
-      const user = { commonName: `system:node:${nodeName}`, organizations: ["system:nodes"] };
-      return writeKubeconfig(user.commonName, authority.issue(user));
+    nodeKubeconfig(nodeName, way) {
+      const user = nodeUser(nodeName);
+      return writeKubeconfig(user.commonName, authority.issue(user), way);
     },
-    kubeconfig: writeKubeconfig,
+    kubeconfig: (user, identity) => writeKubeconfig(user, identity),
     kubectl: (args, options) => kubectl(args, { kubeconfig: adminKubeconfig, ...options }, files.kubectlCache),
     stopApiServer: (signal = "SIGKILL") => apiServer.daemon.end(signal),
     async startApiServer() {
@@ -235,6 +238,12 @@ async function open(
     },
   };
 }
+
+/** Who a node is to the API server. */
+export const nodeUser = (nodeName: string) => ({
+  commonName: `system:node:${nodeName}`,
+  organizations: ["system:nodes"],
+});
 
 async function choosePorts(): Promise<ControlPlanePlan["ports"]> {
   const [etcd = 0, etcdPeer = 0, apiServer = 0, controllers = 0, scheduler = 0] = await pickPorts(5);

@@ -65,6 +65,21 @@ test("a stall holds back everything and breaks nothing, and what has waited come
   await until("the rest", 2000, () => seen.text === "abc" && late.seen.text === "x");
 });
 
+test("a connection that is forgotten stays open and carries nothing; one that comes after does", async () => {
+  const { socket, seen } = open();
+  socket.write("a");
+  await until("the first byte", 2000, () => seen.text === "a");
+  expect(relay.forget()).toBe(1);
+  socket.write("b");
+  const next = open();
+  next.socket.write("c");
+  await until("an echo on a new connection", 2000, () => next.seen.text === "c");
+  relay.resume();
+  next.socket.write("d");
+  await until("another echo", 2000, () => next.seen.text === "cd");
+  expect([seen.text, seen.ending, socket.destroyed]).toEqual(["a", "", false]);
+});
+
 test("a reset breaks what is open, and not what comes after", async () => {
   const { socket, seen } = open();
   socket.write("a");

@@ -9,6 +9,8 @@ export interface Relay {
   stall(): void;
   /** Ends {@link stall}: what has waited is delivered. */
   resume(): void;
+  /** Nothing passes any more on the connections that are open, which stay so; new ones are as good as ever. Returns how many. */
+  forget(): number;
   /** Breaks all connections with RST. Returns how many. */
   reset(): number;
   /** Breaks each connection with RST once so many bytes of the server have been delivered on it; undefined ends that. */
@@ -43,6 +45,11 @@ export async function startRelay(targetPort: number, latencyMs = 0): Promise<Rel
       weather.isStalled = false;
       for (const link of links) link.deliver();
     },
+    forget() {
+      const { size } = links;
+      for (const link of links) link.forget();
+      return size;
+    },
     reset() {
       const { size } = links;
       for (const link of [...links]) link.reset();
@@ -60,6 +67,7 @@ export async function startRelay(targetPort: number, latencyMs = 0): Promise<Rel
 
 interface Link {
   deliver(): void;
+  forget(): void;
   reset(): void;
 }
 
@@ -68,9 +76,11 @@ function join(client: Socket, target: Socket, weather: Weather): Link {
     client.resetAndDestroy();
     target.resetAndDestroy();
   };
-  const up = lane(client, target, weather, () => undefined);
+  let isForgotten = false;
+  const isStalled = () => weather.isStalled || isForgotten;
+  const up = lane(client, target, { weather, isStalled }, () => undefined);
   let delivered = 0;
-  const down = lane(target, client, weather, (chunk) => {
+  const down = lane(target, client, { weather, isStalled }, (chunk) => {
     const room = (weather.resetAfter ?? Number.POSITIVE_INFINITY) - delivered;
     delivered += chunk.length;
     if (chunk.length < room) return undefined;
@@ -83,17 +93,25 @@ function join(client: Socket, target: Socket, weather: Weather): Link {
       up();
       down();
     },
+    forget() {
+      isForgotten = true;
+    },
     reset,
   };
 }
 
 type Cut = (chunk: Buffer) => { readonly part: Buffer; readonly after: () => void } | undefined;
 
+interface LaneState {
+  readonly weather: Weather;
+  readonly isStalled: () => boolean;
+}
+
 /** Carries bytes from one side to the other, in order. Returns how to make it look again at what is waiting. */
-function lane(from: Socket, to: Socket, weather: Weather, cut: Cut): () => void {
+function lane(from: Socket, to: Socket, { weather, isStalled }: LaneState, cut: Cut): () => void {
   const waiting: { readonly due: number; readonly chunk: Buffer | undefined }[] = [];
   const deliver = () => {
-    while (!weather.isStalled) {
+    while (!isStalled()) {
       const [first] = waiting;
       if (first === undefined) return;
       const early = first.due - performance.now();

@@ -54,7 +54,7 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     await cluster.empty();
   });
 
-  test("an agent that is killed again and again during twenty starts has each pod running once, and takes nothing back that it told", async () => {
+  test("an agent that is killed again and again during a hundred starts and deletions has each pod running once, and takes nothing back that it told", async () => {
     const recording = await recordLives(cluster.node.containerd);
     const statuses = await recordStatuses(cluster.plane);
     const killAtRandom = async (times: number, longestMs: number) => {
@@ -64,25 +64,26 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
         await cluster.node.launchAgent();
       }
     };
-    await cluster.apply([deployment("wanted", 20)]);
-    await killAtRandom(6, 1200);
-    const pods = await cluster.see("twenty are up", "wanted", (all) => all.filter(isUp).length === 20);
-    await until("twenty on the node", 20_000, async () => (await cluster.node.containers()).length === 20);
+    await cluster.apply([deployment("wanted", 100)]);
+    await killAtRandom(10, 2000);
+    await until("a hundred are up", 90_000, () => [...statuses.now().values()].filter(isUp).length === 100);
+    const pods = await cluster.pods("wanted");
+    await until("a hundred on the node", 20_000, async () => (await cluster.node.containers()).length === 100);
     expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
 
     await kubectl("delete", "deployment", "wanted");
-    await killAtRandom(3, 800);
-    await cluster.empty();
+    await killAtRandom(6, 1500);
+    await cluster.empty(90_000);
     expect(livedTwice(await recording.lives())).toEqual([]);
     recording.stop();
     // Made, bound, running, leaving, ended: what is seen of each at least.
-    expect(statuses.count()).toBeGreaterThan(20 * 5);
+    expect(statuses.count()).toBeGreaterThan(100 * 5);
     expect(statuses.backwards()).toEqual([]);
     await statuses.stop();
-  });
+  }, 300_000);
 
   // The last one: the controllers of the cluster take their time after it.
-  test("what happened while the API server was away for half a minute is told right after its return", async () => {
+  test("what happened while the API server was away for a minute is told right after its return, with another certificate", async () => {
     await cluster.apply([
       barePod("ends", { command: script("sleep 8; exit 7") }, { restartPolicy: "Never" }),
       barePod(
@@ -96,23 +97,27 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     const stays = await cluster.pod("stays");
     const restarts = await cluster.pod("restarts");
     await cluster.plane.stopApiServer();
-    const outage = pause(30_000);
+    const outage = pause(60_000);
     await until("the end of a container", 20_000, async () => {
       const ended = (await cluster.node.containers()).filter(({ state }) => state === ContainerState.CONTAINER_EXITED);
       return ended.some(({ labels }) => labels[podNameLabel] === "ends");
     });
     await outage;
     const returned = Date.now();
-    await cluster.plane.startApiServer();
+    await cluster.plane.restartApiServer({ newCertificate: true });
+    const back = performance.now();
     const [ends] = await cluster.see("its end", "ends", ([pod]) => pod?.status?.phase === "Failed", 15_000);
     const { exitCode, reason, finishedAt } = ends?.status?.containerStatuses?.[0]?.state?.terminated ?? {};
     expect({ exitCode, reason }).toEqual({ exitCode: 7, reason: "Error" });
     expect(Date.parse(finishedAt!)).toBeLessThan(returned - 10_000);
     const [again] = await cluster.see("its restart", "restarts", (pods) => pods.every(isUp), 15_000);
+    expect(performance.now() - back).toBeLessThan(5_000);
     const { restartCount, containerID } = again?.status?.containerStatuses?.[0] ?? {};
     expect(restartCount).toBe(1);
     expect(containerID).not.toBe(restarts.status?.containerStatuses?.[0]?.containerID);
-    expect((await cluster.pod("stays")).status).toEqual(stays.status!);
+    // The cluster may have taken the node for lost for a moment, and said so of its pods.
+    const [same] = await cluster.see("it is up", "stays", (pods) => pods.every(isUp), 15_000);
+    expect(same?.status?.containerStatuses).toEqual(stays.status!.containerStatuses!);
     await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=10s");
 
     await kubectl("delete", "pod", "ends", "restarts", "stays", "--timeout=20s");

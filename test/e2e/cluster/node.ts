@@ -39,18 +39,35 @@ export interface ClusterNode {
 
 const PATIENCE_MS = 30_000;
 
-/** Returns once `kubectl get node node-a` would show Ready. */
-export async function startClusterNode(): Promise<ClusterNode> {
+const nodeName = "node-a";
+
+/** How the agent reaches the API server, where it does not by itself. */
+export interface Way {
+  readonly server: string;
+  close(): Promise<void>;
+}
+
+/** Returns once `kubectl get node node-a` would show Ready. `openWay` leads to the API server, under the identity of that node. */
+export async function startClusterNode<W extends Way>(
+  openWay: (plane: ControlPlane, nodeName: string) => Promise<W>,
+): Promise<ClusterNode & { readonly way: W }>;
+export async function startClusterNode(): Promise<ClusterNode>;
+export async function startClusterNode(
+  openWay?: (plane: ControlPlane, nodeName: string) => Promise<Way>,
+): Promise<ClusterNode & { readonly way: Way | undefined }> {
   const before = await traces();
   const folder = await mkdtemp(join(tmpdir(), "berth-cluster-"));
   const plane = await startControlPlane({ stateDir: folder, say: console.log });
-  const node = await startMember(plane).catch(async (error: unknown) => {
+  const way = await openWay?.(plane, nodeName);
+  const node = await startMember(plane, way?.server).catch(async (error: unknown) => {
+    await way?.close();
     await plane.stop();
     await rm(folder, { recursive: true });
     throw error;
   });
   const cluster = createClusterNode(plane, node, async () => {
     await node.end();
+    await way?.close();
     await plane.stop();
     const left = (await readdir(folder, { recursive: true })).filter((name) => !name.endsWith(".log"));
     await rm(folder, { recursive: true });
@@ -66,12 +83,12 @@ export async function startClusterNode(): Promise<ClusterNode> {
     await cluster.end();
     throw new Error(`the node does not become Ready:\n${log.slice(-4000)}`, { cause });
   }
-  return cluster;
+  return Object.assign(cluster, { way });
 }
 
-async function startMember(plane: ControlPlane): Promise<Node> {
-  const nodeName = "node-a";
-  return await startNodeWithoutAgent({ cluster: { kubeconfig: await plane.nodeKubeconfig(nodeName), nodeName } });
+async function startMember(plane: ControlPlane, way: string | undefined): Promise<Node> {
+  const kubeconfig = await plane.nodeKubeconfig(nodeName, way);
+  return await startNodeWithoutAgent({ cluster: { kubeconfig, nodeName } });
 }
 
 function createClusterNode(plane: ControlPlane, node: Node, end: () => Promise<void>): ClusterNode {

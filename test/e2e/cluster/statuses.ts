@@ -13,6 +13,8 @@ export interface StatusRecording {
   backwards(): readonly string[];
   /** How many statuses were seen. */
   count(): number;
+  /** The pods that there are now, as far as was heard, by their names. */
+  now(): ReadonlyMap<string, Pod>;
   stop(): Promise<void>;
 }
 
@@ -35,6 +37,7 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
     log,
   });
   const latest = new Map<string, Pod>();
+  const now = new Map<string, Pod>();
   const found: string[] = [];
   let count = 0;
   const see = (pod: Pod) => {
@@ -42,6 +45,7 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
     const before = latest.get(uid);
     if (before !== undefined) found.push(...takenBack(before, pod));
     latest.set(uid, pod);
+    now.set(pod.metadata.name ?? "", pod);
     count += 1;
   };
   const stopping = new AbortController();
@@ -51,10 +55,14 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
     {},
     {
       replaced(all) {
+        now.clear();
         for (const pod of all) see(pod);
         listed.resolve();
       },
-      changed: (_, pod) => see(pod),
+      changed(kind, pod) {
+        see(pod);
+        if (kind === "deleted") now.delete(pod.metadata.name ?? "");
+      },
       away: () => undefined,
       back: () => undefined,
     },
@@ -64,6 +72,7 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
   return {
     backwards: () => found,
     count: () => count,
+    now: () => now,
     async stop() {
       stopping.abort();
       await following;

@@ -1,0 +1,270 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { ContainerState } from "../../../proto/cri/gen/api.ts";
+import { podNameLabel } from "../../../proto/cri/labels.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { until } from "../../bed/until.ts";
+import { randomOf } from "../../random.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { livedTwice, type Recording, recordLives } from "../lives.ts";
+import { script } from "../manifest.ts";
+import { type BadWay, openBadWay } from "./bad-way.ts";
+import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { barePod, type Manifest } from "./objects.ts";
+import { recordStatuses, type StatusRecording } from "./statuses.ts";
+
+setDefaultTimeout(120_000);
+
+const skip = skipWithoutPrograms("a cluster whose API server is reached badly");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
+const random = randomOf(seed);
+
+/** Bound by its maker: the scheduler is no part of these tests. */
+const bound = (name: string, command?: readonly string[]): Manifest =>
+  command === undefined
+    ? barePod(name, {}, { nodeName: "node-a" })
+    : barePod(name, { command }, { nodeName: "node-a", restartPolicy: "Never" });
+
+const endOf = (pod: Pod | undefined) => {
+  const { exitCode, reason } = pod?.status?.containerStatuses?.[0]?.state?.terminated ?? {};
+  return `${pod?.status?.phase} ${exitCode} ${reason}`;
+};
+
+describe.skipIf(skip !== undefined)("an API server that is reached badly", () => {
+  let cluster: ClusterNode & { readonly way: BadWay };
+  let lives: Recording;
+  let statuses: StatusRecording;
+  beforeAll(async () => {
+    console.log(`what is random follows from BERTH_SEED=${seed}`);
+    cluster = await startClusterNode(openBadWay);
+    lives = await recordLives(cluster.node.containerd);
+    statuses = await recordStatuses(cluster.plane);
+  }, BUILD_MS);
+  afterAll(async () => {
+    lives?.stop();
+    await statuses?.stop();
+    await cluster?.end();
+  });
+
+  const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+  const shown = (name: string) => statuses.now().get(name);
+  const see = async (what: string, condition: () => boolean, timeoutMs = 30_000) => {
+    try {
+      await until(what, timeoutMs, condition);
+    } catch (cause) {
+      const all = [...statuses.now().values()].map((pod) => `${pod.metadata.name}: ${JSON.stringify(pod.status)}`);
+      throw new Error(
+        `${what} was not seen; last seen:\n${all.join("\n")}\n${(await cluster.node.log()).slice(-4000)}`,
+        {
+          cause,
+        },
+      );
+    }
+  };
+  const seeUp = (...names: readonly string[]) =>
+    see(`${names} up`, () => names.every((name) => statuses.now().has(name) && isUp(shown(name)!)));
+  const remove = async (...names: readonly string[]) => {
+    await kubectl("delete", "pod", ...names, "--ignore-not-found", "--timeout=60s");
+    await cluster.empty();
+  };
+  const exited = async (name: string) => {
+    const all = await cluster.node.containers();
+    return all.some(({ labels, state }) => labels[podNameLabel] === name && state === ContainerState.CONTAINER_EXITED);
+  };
+
+  /** What happens while `begin` has made things bad is told and done soon after its end. */
+  async function through(begin: () => () => Promise<void> | void, forMs: number, withinMs: number): Promise<void> {
+    await cluster.apply([bound("ends", script("sleep 3; exit 7")), bound("old")]);
+    await seeUp("ends", "old");
+    const end = begin();
+    await cluster.apply([bound("fresh"), bound("brief")]);
+    await kubectl("delete", "pod", "old", "--wait=false");
+    await kubectl("delete", "pod", "brief", "--force", "--grace-period=0", "--timeout=10s");
+    await until("the end of a container", 20_000, () => exited("ends"));
+    await pause(forMs);
+    // Nobody has heard of anything.
+    expect([...statuses.now()].map(([name, { status }]) => `${name} ${status?.phase}`).toSorted()).toEqual([
+      "ends Running",
+      "fresh Pending",
+      "old Running",
+    ]);
+    await end();
+    const ended = performance.now();
+    const isDone = () =>
+      endOf(shown("ends")) === "Failed 7 Error" && isUp(shown("fresh")!) && shown("old") === undefined;
+    await see("what happened meanwhile", isDone);
+    expect(performance.now() - ended).toBeLessThan(withinMs);
+    expect((await lives.lives()).filter(({ owner }) => owner.includes(shown("fresh")!.metadata.uid!))).toHaveLength(2);
+    expect(await cluster.running()).toMatchObject({ containers: uidsOf([shown("fresh")!]) });
+    await remove("ends", "fresh");
+  }
+
+  test("that answers 429 is left alone as long as it asks, and loses nothing", async () => {
+    const asked = () => cluster.way.gateway.requests.length;
+    let before = 0;
+    await through(
+      () => {
+        before = asked();
+        const end = cluster.way.gateway.answer(429, undefined, { "retry-after": "1" });
+        cluster.way.relay.reset();
+        return end;
+      },
+      3_000,
+      10_000,
+    );
+    expect(asked() - before).toBeLessThan(300);
+  });
+
+  test("that answers 500 loses nothing", async () => {
+    await through(
+      () => {
+        const end = cluster.way.gateway.answer(500);
+        cluster.way.relay.reset();
+        return end;
+      },
+      6_000,
+      10_000,
+    );
+  });
+
+  test("that answers nothing loses nothing", async () => {
+    await through(
+      () => {
+        const end = cluster.way.gateway.hold();
+        cluster.way.relay.reset();
+        return end;
+      },
+      11_000,
+      10_000,
+    );
+  });
+
+  test("that has forgotten where a watch goes on (410) is listed anew", async () => {
+    const { gateway, relay } = cluster.way;
+    const watches = () => gateway.requests.filter((line) => /\/pods\?.*watch=true/.test(line));
+    let before = 0;
+    await through(
+      () => {
+        const end = gateway.answer(503);
+        relay.reset();
+        return async () => {
+          await cluster.plane.compactEtcd();
+          await cluster.plane.restartApiServer();
+          before = watches().length;
+          end();
+        };
+      },
+      1_000,
+      15_000,
+    );
+    const begun = watches().slice(before);
+    expect(begun.length).toBeGreaterThan(1);
+    expect(begun[0]).toMatch(/resourceVersion=\d+/);
+    expect(begun.at(-1)).toContain("sendInitialEvents=true");
+  });
+
+  test("that is behind a connection which is open and dead is found again within half a minute", async () => {
+    expect(cluster.way.relay.forget()).toBe(1);
+    const began = performance.now();
+    await cluster.apply([bound("fresh")]);
+    await see("it runs", () => isUp(shown("fresh")!), 45_000);
+    expect(performance.now() - began).toBeLessThan(35_000);
+    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=5s");
+    await remove("fresh");
+  });
+
+  test("that is 200 ms away, and cannot be reached now and then, has its pods run", async () => {
+    const names = Array.from({ length: 10 }, (_, at) => `far-${at}`);
+    cluster.way.relay.delay(200);
+    await cluster.apply(names.map((name) => bound(name)));
+    for (let stall = 0; stall < 3; stall += 1) {
+      cluster.way.relay.stall();
+      await pause(1_500);
+      cluster.way.relay.resume();
+      await pause(500);
+    }
+    await seeUp(...names);
+    expect((await cluster.running()).containers).toEqual(uidsOf([...statuses.now().values()]));
+    await remove(...names);
+    cluster.way.relay.delay(0);
+  });
+
+  test("whose connections break at any byte is told everything once, and does what it is told once", async () => {
+    const names = Array.from({ length: 30 }, (_, at) => `cut-${at}`);
+    let isOver = false;
+    const weather = async () => {
+      while (!isOver) {
+        // From the first bytes of TLS to the middle of a list; a connection that stood would not be cut any more.
+        cluster.way.relay.resetAfter(Math.floor(2 ** (random() * 16)));
+        cluster.way.relay.reset();
+        await pause(300 + random() * 700);
+      }
+      cluster.way.relay.resetAfter(undefined);
+    };
+    const raging = weather();
+    await cluster.apply(names.map((name, at) => bound(name, at < 20 ? undefined : script(`sleep 1; exit ${at}`))));
+    await pause(6_000);
+    await kubectl("delete", "pod", ...names.slice(0, 10), "--wait=false");
+    await pause(6_000);
+    isOver = true;
+    await raging;
+    const [gone, kept, ended] = [names.slice(0, 10), names.slice(10, 20), names.slice(20)];
+    await see("ten up, ten ended, ten gone", () => {
+      const areUp = kept.every((name) => statuses.now().has(name) && isUp(shown(name)!));
+      const haveEnded = ended.every((name) => shown(name)?.status?.phase === "Failed");
+      return areUp && haveEnded && gone.every((name) => shown(name) === undefined);
+    });
+    for (const name of ended) expect(`${name}: ${endOf(shown(name))}`).toBe(`${name}: Failed ${name.slice(4)} Error`);
+    expect((await cluster.running()).containers).toEqual(uidsOf(kept.map((name) => shown(name)!)));
+    await remove(...names);
+  });
+
+  test("whatever outages come while a hundred containers exit, a hundred final statuses are right", async () => {
+    const { gateway, relay } = cluster.way;
+    const wanted = new Map(Array.from({ length: 100 }, (_, at) => [`exit-${at}`, Math.floor(random() * 40)] as const));
+    const outages: readonly (() => () => void)[] = [
+      () => gateway.answer(429, undefined, { "retry-after": "1" }),
+      () => gateway.answer(500),
+      () => gateway.answer(403),
+      () => gateway.hold(),
+      () => {
+        relay.stall();
+        return relay.resume;
+      },
+      () => {
+        relay.resetAfter(Math.floor(2 ** (random() * 14)));
+        return () => relay.resetAfter(undefined);
+      },
+    ];
+    await cluster.apply(
+      [...wanted].map(([name, code]) => bound(name, script(`sleep ${Math.ceil(random() * 12)}; exit ${code}`))),
+    );
+    const began = performance.now();
+    while (performance.now() - began < 20_000) {
+      const end = outages[Math.floor(random() * outages.length)]!();
+      if (random() < 0.7) relay.reset();
+      await pause(500 + random() * 3_000);
+      end();
+      await pause(random() * 1_000);
+    }
+    await see(
+      "a hundred ends",
+      () => [...wanted.keys()].every((name) => /^(Failed|Succeeded)/.test(endOf(shown(name)))),
+      60_000,
+    );
+    const right = [...wanted].map(
+      ([name, code]) => `${name}: ${code === 0 ? "Succeeded 0 Completed" : `Failed ${code} Error`}`,
+    );
+    expect([...wanted.keys()].map((name) => `${name}: ${endOf(shown(name))}`)).toEqual(right);
+    await kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.empty();
+  });
+
+  test("has seen nothing live twice, and no status taken back, in all of this", async () => {
+    expect(livedTwice(await lives.lives())).toEqual([]);
+    expect(statuses.count()).toBeGreaterThan(150 * 4);
+    expect(statuses.backwards()).toEqual([]);
+  });
+});

@@ -2,7 +2,15 @@ import { expect, test } from "bun:test";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { strategicMerge } from "../../test/fakes/kube-patch.ts";
 import { nodeSettings, observedMachine, observedNode, observedRuntime } from "../../test/fakes/observed-node.ts";
-import { createdNode, decideNode, emptyNodeMemory, initialNode, type NodeMemory, reconcileNode } from "./node.ts";
+import {
+  answeredNode,
+  createdNode,
+  decideNode,
+  emptyNodeMemory,
+  initialNode,
+  type NodeMemory,
+  reconcileNode,
+} from "./node.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import { type ObservedNode, silentRuntime } from "./observed-node.ts";
 
@@ -153,8 +161,8 @@ test("a Node that was there before gets what is ours, and keeps what is its admi
 
 const withUid = (node: Node, uid = "u1"): Node => ({ ...node, metadata: { ...node.metadata, uid } });
 
-/** One look after the other at a node, and what comes of each. */
-function createStory(settings: NodeSettings = nodeSettings) {
+/** One look after the other at a node, and what comes of each; `keep` is what the server makes of what it is told. */
+function createStory(settings: NodeSettings = nodeSettings, keep: (node: Node) => Node = (same) => same) {
   const created = withUid(initialNode(observedNode, settings, start));
   const first = createdNode(created, settings, start, 0.5);
   const lines: string[] = [`created; ${first.events.map(({ reason }) => reason).join(" ")}`];
@@ -179,7 +187,9 @@ function createStory(settings: NodeSettings = nodeSettings) {
         `${atMs / second}s ${name}: ${decided.patch === undefined ? "nothing" : `report ${parts}`}; again at ${again / second}s${told === "" ? "" : `; ${told}`}`,
       );
       memory = decided.memory;
-      if (decided.patch !== undefined) node = strategicMerge({ ...node }, decided.patch) as unknown as Node;
+      if (decided.patch === undefined) return;
+      node = keep(strategicMerge({ ...node }, decided.patch) as unknown as Node);
+      memory = answeredNode(decided, node);
     },
     forget: (what: Partial<NodeMemory>) => {
       memory = { ...memory, ...what };
@@ -276,6 +286,34 @@ test("what others do to the node", () => {
     21s and are put right with the next: report conditions; again at 321s; Normal NodeHasSufficientMemory "Node node-a status is now: NodeHasSufficientMemory", Normal NodeHasNoDiskPressure "Node node-a status is now: NodeHasNoDiskPressure", Normal NodeHasSufficientPID "Node node-a status is now: NodeHasSufficientPID", Normal NodeReady "Node node-a status is now: NodeReady"
     40s a label of ours is taken away: report labels conditions; again at 340s
     42s another object has its name, and its devices are not ours: report labels annotations allocatable capacity conditions; again at 342s
+    "
+  `);
+});
+
+test("what an API server of an older release does not keep is sent once, and again when it is another or a report is due", () => {
+  const story = createStory(nodeSettings, (node) => {
+    const { swap: _, ...nodeInfo } = node.status!.nodeInfo!;
+    return { ...node, status: { ...node.status, nodeInfo } };
+  });
+  const machine = { ...observedMachine, swapBytes: 100 };
+  const more = { ...observedMachine, swapBytes: 200 };
+  story.look("there is swap", 20 * second, { machine });
+  story.look("a moment later", 21 * second, { machine });
+  story.look("a minute later", 80 * second, { machine });
+  story.look("there is more of it", 90 * second, { machine: more });
+  story.look("the address is another", 91 * second, { machine: more, addresses: ["192.0.2.9"] });
+  story.look("a minute later", 150 * second, { machine: more, addresses: ["192.0.2.9"] });
+  story.look("five minutes later", 391 * second, { machine: more, addresses: ["192.0.2.9"] });
+  expect(story.tell()).toMatchInlineSnapshot(`
+    "
+    created; NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady
+    20s there is swap: report conditions nodeInfo; again at 320s
+    21s a moment later: nothing; again at 320s
+    80s a minute later: nothing; again at 320s
+    90s there is more of it: report conditions nodeInfo; again at 390s
+    91s the address is another: report addresses conditions nodeInfo; again at 391s
+    150s a minute later: nothing; again at 391s
+    391s five minutes later: report conditions nodeInfo; again at 691s
     "
   `);
 });

@@ -1,6 +1,6 @@
 import type { Node, NodeStatus, ObjectReference, Taint } from "../../proto/kubernetes/gen/types.ts";
 import { conditionEvent, ownConditions, RUNTIME_DOWN_AFTER_MS } from "./node-conditions.ts";
-import { differences, type NodePatch, nodeStatusPatch } from "./node-patch.ts";
+import { differences, type NodePart, type NodePatch, nodeStatusPatch } from "./node-patch.ts";
 import { isExtendedResource, isHugePages, type ResourceList } from "./node-resources.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import { nodeStatus } from "./node-status.ts";
@@ -102,6 +102,8 @@ export interface NodeMemory {
   readonly isUnschedulable: boolean;
   /** What of the last report others depend on, as text: something else of it is news, and does not wait. */
   readonly told: string;
+  /** What the server has taken and does not keep, as text by part: one of an older release lacks some of the fields. */
+  readonly notKept: ReadonlyMap<NodePart, string>;
 }
 
 export const emptyNodeMemory: NodeMemory = {
@@ -110,11 +112,14 @@ export const emptyNodeMemory: NodeMemory = {
   spreadMs: 0,
   isUnschedulable: false,
   told: "",
+  notKept: new Map(),
 };
 
 export interface NodeDecision {
   /** What to send; undefined: nothing. */
   readonly patch: NodePatch | undefined;
+  /** The Node as it is to be. */
+  readonly wanted: Node;
   /** To be told once the patch was taken, or at once where there is none. */
   readonly events: readonly NodeEvent[];
   /** The memory once the patch was taken. */
@@ -142,7 +147,8 @@ export function decideNode(
   const isOurs = memory.uid !== undefined && memory.uid === node.metadata.uid;
   const base = isOurs ? node : reconcileNode(node, observed, settings);
   const after = assertOwn(base, observed, settings, now);
-  const differing = differences(node, after);
+  const notKept = isOurs ? memory.notKept : emptyNodeMemory.notKept;
+  const differing = [...differences(node, after)].filter((part) => notKept.get(part) !== textOf(after, part));
   const reportedAt = isOurs ? memory.reportedAt : undefined;
   const elapsedMs = reportedAt === undefined || reportedAt > now ? Number.POSITIVE_INFINITY : now - reportedAt;
   const isDue = elapsedMs >= period + memory.spreadMs;
@@ -150,23 +156,38 @@ export function decideNode(
   const schedulable = isUnschedulable === memory.isUnschedulable ? [] : [schedulableEvent(settings, isUnschedulable)];
   const downAt = runtimeDownAt(observed, now);
   const told = newsOf(after);
-  if (!isDue && (differing.size === 0 || (elapsedMs < pause && told === memory.told))) {
-    const waitMs = differing.size === 0 ? period + memory.spreadMs : Math.min(pause, period + memory.spreadMs);
+  if (!isDue && (differing.length === 0 || (elapsedMs < pause && told === memory.told))) {
+    const waitMs = differing.length === 0 ? period + memory.spreadMs : Math.min(pause, period + memory.spreadMs);
     return {
       patch: undefined,
+      wanted: after,
       events: schedulable,
       memory: { ...memory, isUnschedulable },
       lookAgainAt: Math.min(now - elapsedMs + waitMs, downAt),
     };
   }
-  const isChange = differing.size > 0 || reportedAt === undefined;
+  const isChange = differing.length > 0 || reportedAt === undefined;
   const spreadMs = isChange ? period * (chance - 0.5) : 0;
   return {
     patch: nodeStatusPatch(node, after, true),
+    wanted: after,
     events: [...statusEvents(node.status, after.status ?? {}, settings), ...schedulable],
-    memory: { uid: node.metadata.uid, reportedAt: now, spreadMs, isUnschedulable, told },
+    memory: { uid: node.metadata.uid, reportedAt: now, spreadMs, isUnschedulable, told, notKept },
     lookAgainAt: Math.min(now + period + spreadMs, downAt),
   };
+}
+
+/**
+ * The memory after the server has answered a report. What it does not keep would be sent for ever; it waits until it is another, or
+ * until a report is due. Conditions are none of that: what they say matters too much.
+ */
+export function answeredNode({ memory, wanted }: NodeDecision, answer: Node): NodeMemory {
+  const parts = [...differences(answer, wanted)].filter((part) => part !== "conditions");
+  return { ...memory, notKept: new Map(parts.map((part) => [part, textOf(wanted, part)])) };
+}
+
+function textOf({ metadata, status = {} }: Node, part: NodePart): string {
+  return JSON.stringify(part === "labels" || part === "annotations" ? metadata[part] : status[part]) ?? "";
 }
 
 /** The memory after a Node was created, with what there is to tell of it. Its creation was its first report. */
@@ -179,7 +200,14 @@ export function createdNode(
   const spreadMs = settings.nodeStatusReportFrequencyMs * (chance - 0.5);
   return {
     events: statusEvents(undefined, node.status ?? {}, settings),
-    memory: { uid: node.metadata.uid, reportedAt: now, spreadMs, isUnschedulable: false, told: newsOf(node) },
+    memory: {
+      uid: node.metadata.uid,
+      reportedAt: now,
+      spreadMs,
+      isUnschedulable: false,
+      told: newsOf(node),
+      notKept: new Map(),
+    },
   };
 }
 

@@ -6,6 +6,7 @@ import { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import {
+  answeredNode,
   createdNode,
   decideNode,
   emptyNodeMemory,
@@ -72,7 +73,7 @@ export interface NodeReport {
  *                                     └── failed: wait, longer each time ◄──┘
  */
 export function createNodeReport(parts: NodeReportParts): NodeReport {
-  const { kube, clock, log, random, settings, known, record, reported, deadlineMs } = parts;
+  const { clock, log, random, settings, known, record, reported } = parts;
   const news = createBell(clock);
   const retry = createBell(clock);
   const trouble = createTrouble(log, "the node's status cannot be reported; trying again");
@@ -107,16 +108,16 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
     taken(node);
   }
 
-  /** Sends one report; false where it was not taken. */
-  async function report(node: Node, decided: NodeDecision, signal: AbortSignal): Promise<boolean> {
-    if (decided.patch === undefined) return true;
-    const patch = statusPatch(node, decided.patch);
+  /** Sends one report, and gives the memory after it; undefined where it was not taken. */
+  async function report(node: Node, decided: NodeDecision, signal: AbortSignal): Promise<NodeMemory | undefined> {
+    if (decided.patch === undefined) return decided.memory;
     try {
-      taken(await kube.patch(nodes, settings.nodeName, patch, { lane: "heartbeat", deadlineMs, signal }));
-      return true;
+      const answer = await send(parts, node, decided.patch, signal);
+      taken(answer);
+      return answeredNode(decided, answer);
     } catch (error) {
       if (!signal.aborted) await fail(error, signal);
-      return false;
+      return undefined;
     }
   }
 
@@ -138,8 +139,9 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
       return await news.wait(Number.POSITIVE_INFINITY, signal);
     }
     const decided = decideNode(node, parts.observed(), memory, settings, clock.now(), random());
-    if (!(await report(node, decided, signal))) return;
-    succeed(decided);
+    const after = await report(node, decided, signal);
+    if (after === undefined) return;
+    succeed({ ...decided, memory: after });
     await news.wait(decided.lookAgainAt, signal);
   }
 
@@ -167,8 +169,14 @@ function sayMissing({ log, settings: { nodeName: node } }: NodeReportParts, said
 }
 
 /** The status is of this very object, and of none that has taken its place. */
-function statusPatch({ metadata: { uid } }: Node, body: Patch["body"]): Patch {
-  return { type: "strategic", subresource: "status", body, ...(uid !== undefined && { uid }) };
+function send(
+  { kube, settings, deadlineMs }: NodeReportParts,
+  { metadata: { uid } }: Node,
+  body: Patch["body"],
+  signal: AbortSignal,
+): Promise<Node> {
+  const patch: Patch = { type: "strategic", subresource: "status", body, ...(uid !== undefined && { uid }) };
+  return kube.patch(nodes, settings.nodeName, patch, { lane: "heartbeat", deadlineMs, signal });
 }
 
 /** Another object has taken the place of the one that is known. */

@@ -74,11 +74,10 @@ export interface Cluster {
 /** Joins the rooms that face the cluster. */
 export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, telling }: ClusterNeeds): Cluster {
   const recorder = createEventRecorder(parts);
-  const wantedNow = (uid: PodUid) => {
-    const pod = desired.get(uid);
-    return pod === "unknown" ? undefined : pod;
+  const podOf = (uid: PodUid) => {
+    const wanted = desired.get(uid);
+    return wanted === "unknown" ? undefined : wanted?.pod;
   };
-  const podOf = (uid: PodUid) => wantedNow(uid)?.pod;
   const events = createPodEvents({ recorder, imageSizeBytes, podOf });
   const statuses = createPodStatusReport({
     ...parts,

@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { openSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { builtBinary, kubeletConfiguration } from "../../bed/agent.ts";
+import { buildIfStale } from "../../bed/build.ts";
+import { until } from "../../bed/until.ts";
+import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("a node that is a container of its cluster");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+
+/** Gives the agent what a container has: the volume of its service account, in a mount namespace of its own. */
+const inContainer = `
+mount -t tmpfs none /run
+mkdir -p /run/secrets/kubernetes.io/serviceaccount
+mount --bind "$1" /run/secrets/kubernetes.io/serviceaccount
+shift
+exec "$@"
+`;
+
+describe.skipIf(skip !== undefined)("with --in-cluster", () => {
+  let folder: string;
+  let plane: ControlPlane;
+  let child: ChildProcess | undefined;
+  const kubectl = (...args: readonly string[]) => plane.kubectl(args);
+  const log = () => readFile(join(folder, "berth.log"), "utf8").catch(() => "");
+
+  beforeAll(async () => {
+    await buildIfStale();
+    folder = await mkdtemp(join(tmpdir(), "berth-in-cluster-"));
+    plane = await startControlPlane({ stateDir: join(folder, "plane"), parts: [], say: console.log });
+    await kubectl("create", "serviceaccount", "berth", "--namespace=kube-system");
+    const account = "--serviceaccount=kube-system:berth";
+    await kubectl("create", "clusterrolebinding", "berth", "--clusterrole=system:node", account);
+    await mkdir(join(folder, "volume"));
+    await put("ca.crt", plane.ca);
+  }, BUILD_MS);
+  afterAll(async () => {
+    await stop();
+    await plane?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  async function put(name: string, text: string): Promise<void> {
+    await writeFile(join(folder, `.${name}`), text);
+    await rename(join(folder, `.${name}`), join(folder, "volume", name));
+  }
+  async function start(
+    environment: Readonly<Record<string, string>>,
+    ...flags: readonly string[]
+  ): Promise<ChildProcess> {
+    const config = join(folder, "kubelet.yaml");
+    const places = { manifests: join(folder, "manifests"), podLogs: join(folder, "logs") };
+    // The runtime is of no interest here: nobody answers there.
+    await writeFile(config, kubeletConfiguration({ ...places, endpoint: `unix://${folder}/none.sock` }));
+    const own = ["run", "--config", config, "--root-dir", join(folder, "kubelet"), "--hostname-override=node-a"];
+    const argv = ["--mount", "--propagation=private", "sh", "-euc", inContainer, "sh", join(folder, "volume")];
+    const output = openSync(join(folder, "berth.log"), "w");
+    const env = { ...process.env, ...environment };
+    child = spawn("unshare", [...argv, builtBinary, ...own, ...flags], { env, stdio: ["ignore", output, output] });
+    return child;
+  }
+  async function stop(): Promise<void> {
+    if (child === undefined || child.exitCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGTERM");
+    await ended;
+  }
+  const environment = () => {
+    const { hostname, port } = new URL(plane.server);
+    return { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port };
+  };
+
+  test("a container's service account makes it a node, and its token is taken up when it is renewed", async () => {
+    await start(environment(), "--in-cluster");
+    await until("a word on what is missing", 10_000, async () =>
+      /the API server cannot be used: \/var\/run\/secrets\/kubernetes\.io\/serviceaccount\/token does not exist: --in-cluster names it/.test(
+        await log(),
+      ),
+    );
+    await put("token", await kubectl("create", "token", "berth", "--namespace=kube-system"));
+    await until(
+      "a node",
+      20_000,
+      async () =>
+        await kubectl("get", "node", "node-a").then(
+          () => true,
+          () => false,
+        ),
+    );
+    const renewTime = () =>
+      kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=jsonpath={.spec.renewTime}").catch(
+        () => "",
+      );
+    await until("a lease", 20_000, async () => (await renewTime()) !== "");
+
+    // An account that is made anew leaves the tokens of the old one worthless.
+    await kubectl("delete", "serviceaccount", "berth", "--namespace=kube-system");
+    await kubectl("create", "serviceaccount", "berth", "--namespace=kube-system");
+    await put("token", await kubectl("create", "token", "berth", "--namespace=kube-system"));
+    const before = await renewTime();
+    await until("a lease by the new token", 30_000, async () => (await renewTime()) > before);
+    await stop();
+  });
+
+  test("outside of a container it ends with one line and code 1", async () => {
+    const none = { KUBERNETES_SERVICE_HOST: "", KUBERNETES_SERVICE_PORT: "" };
+    const [code] = (await once(await start(none, "--in-cluster"), "exit")) as [number];
+    expect(code).toBe(1);
+    expect(await log()).toMatch(
+      /^KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an API server: outside of a pod give --kubeconfig/m,
+    );
+  });
+
+  test("and a kubeconfig it ends with code 2", async () => {
+    const [code] = (await once(
+      await start(environment(), "--in-cluster", "--kubeconfig=/etc/kubelet.conf"),
+      "exit",
+    )) as [number];
+    expect(code).toBe(2);
+    expect(await log()).toMatch(/^--in-cluster: --kubeconfig is given too: only one of them can be meant$/m);
+  });
+
+  test("not given, the same container stands alone", async () => {
+    await kubectl("delete", "node", "node-a");
+    await start(environment());
+    await until("an agent that runs", 10_000, async () => (await log()).includes("berth is running"));
+    await stop();
+    expect(await kubectl("get", "nodes", "--output=name")).toBe("");
+  });
+});

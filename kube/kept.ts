@@ -53,15 +53,11 @@ export function createKept<T>({ what, paths, read, isEqual, files, clock, log }:
     const versions = await versionsNow();
     lookedAt = clock.now();
     if (kept?.versions === versions) return kept.value;
-    const named = paths().join();
     try {
       const value = await read();
-      // What was only touched is no reason for a new connection. What names other files now is looked at once more.
+      // What was only touched is no reason for a new connection.
       const before = kept?.value;
-      kept = {
-        value: before !== undefined && isEqual(before, value) ? before : value,
-        versions: named === paths().join() ? versions : "",
-      };
+      kept = { value: before !== undefined && isEqual(before, value) ? before : value, versions };
       if (told !== undefined) log.info({}, `${what} can be used again`);
       told = undefined;
     } catch (error) {

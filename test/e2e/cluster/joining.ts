@@ -28,7 +28,7 @@ export interface Joining {
   /** The same for a certificate that is another one in parts. */
   certificate(request?: Partial<CertificateRequest>, authority?: Pick<ControlPlane["authority"], "issue">): Pair;
   /** Starts an agent that has no Node object yet. Returns once it answers. */
-  begin(): Promise<void>;
+  begin(configuration?: Readonly<Record<string, unknown>>): Promise<void>;
   /** The lines of the log that tell of something wrong with the cluster, of the agent that was started last. */
   told(): Promise<readonly string[]>;
   /** What `berth status` prints, as text or as JSON. */
@@ -98,9 +98,9 @@ function createJoining(
       const { cert, key }: KeyPair = authority.issue({ ...user, ...request });
       return { "node.crt": cert, "node.key": key };
     },
-    async begin() {
+    async begin(configuration) {
       logged = (await node.log().catch(() => "")).length;
-      await node.startAgent();
+      await node.startAgent(configuration);
     },
     async told() {
       const lines = linesWith((await node.log()).slice(logged), "API server");

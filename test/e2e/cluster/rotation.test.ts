@@ -47,7 +47,8 @@ describe.skipIf(skip !== undefined)("a node of a cluster takes up while it runs"
     await kubectl("create", "serviceaccount", "default").catch(() => "it is there");
     await joining.put(joining.right());
     await joining.configure();
-    await joining.begin();
+    // Then the lease is renewed every second.
+    await joining.begin({ nodeLeaseDurationSeconds: 4 });
     await joining.ready();
     await apply("kept");
     container = await containerOf();
@@ -58,8 +59,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster takes up while it runs"
   });
 
   test("another certificate in the files, before the old one expires", async () => {
-    // Long enough for a lease that is renewed every ten seconds to be renewed by it.
-    const expires = Date.now() + 25_000;
+    const expires = Date.now() + 8_000;
     await joining.put(joining.certificate({ validTo: new Date(expires) }));
     await renewed();
     await renewed();

@@ -169,10 +169,14 @@ test("what the node has left is measured every ten seconds, as far as it can be,
   await ended;
 });
 
-test("a file system that hangs keeps nobody from asking the runtime, and is not asked again", async () => {
+test("a file system that hangs keeps nobody from asking the runtime, nor from going on, and is not asked again", async () => {
   const { clock, stop, measured, left, observer, asked } = createScene();
   const hanging = Promise.withResolvers<void>();
   left.before = () => hanging.promise;
+  const looked = observer.look(1_000);
+  await clock.advance(1_000);
+  await looked;
+  asked();
   const ended = observer.follow(stop.signal);
   await clock.advance(9_000);
   asked();

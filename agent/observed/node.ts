@@ -101,7 +101,9 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
 
   return {
     now: () => ({ machine, runtime, addresses: addresses(), images, isShuttingDown: false }),
-    look: async (deadlineMs) => void (await Promise.all([askRuntime(deadlineMs), measure(deadlineMs)])),
+    async look(deadlineMs = ANSWER_WITHIN_MS) {
+      await Promise.all([askRuntime(deadlineMs), within(clock, deadlineMs, measure(deadlineMs))]);
+    },
     follow: async (signal) => void (await Promise.all([followRuntime(signal), followImages(signal)])),
     doubtRuntime() {
       meter.doubtRuntime();
@@ -109,6 +111,12 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
     },
     doubtImages: () => bells.images.ring(),
   };
+}
+
+/** Resolves when the work is done, which never rejects, or when it is not in time. */
+async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
+  const patience = new AbortController();
+  await Promise.race([work.finally(() => patience.abort()), createBell(clock).wait(clock.now() + ms, patience.signal)]);
 }
 
 /** A time that no bell can shorten. */

@@ -9,12 +9,12 @@ import type { PodEvent } from "./decide/event.ts";
 import { nodeReference } from "./decide/node.ts";
 import type { Stage } from "./decide/stage.ts";
 import type { Beginning, Taken } from "./decide/taken.ts";
-import { followApiPods } from "./desired/api-pods.ts";
+import { type ApiPodListener, followApiPods } from "./desired/api-pods.ts";
 import type { DesiredPods } from "./desired/pods.ts";
 import { createEventRecorder, type EventRecorder } from "./report/event.ts";
-import { createMirrorPods } from "./report/mirror.ts";
+import { createMirrorPods, type MirrorPods } from "./report/mirror.ts";
 import { createPodEvents } from "./report/pod-event.ts";
-import { createPodStatusReport } from "./report/pod-status.ts";
+import { createPodStatusReport, type PodStatusReport } from "./report/pod-status.ts";
 import { type DnsTrouble, dnsTroubles } from "./translate/dns.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 
@@ -93,32 +93,12 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
   const facts = createClusterFacts({ ...parts, ...telling, desired });
   const dns = createDnsEvents({ recorder, nodeName: parts.nodeName, podOf, facts: telling.facts });
   const newsOfStatics = createNewsOfStatics();
-  const listener = {
-    seen(pod: Parameters<typeof statuses.seen>[0]) {
-      statuses.seen(pod);
-      mirrors.seen(pod);
-    },
-    gone(pod: Parameters<typeof statuses.gone>[0]) {
-      statuses.gone(pod);
-      mirrors.gone(pod);
-    },
-    complete() {
-      facts.apiHeard();
-      mirrors.complete();
-    },
-    away() {
-      // Who has something to tell finds out by itself.
-    },
-    back() {
-      statuses.back();
-      mirrors.back();
-      recorder.back();
-      desired.judge();
-    },
-  };
+  const listener = createListener({ statuses, mirrors, recorder, facts, desired });
 
   return {
     async follow(signal) {
+      // A server may fail what we tell it while its watches go on.
+      parts.kube.onRecovery(listener.back, signal);
       await Promise.all([followApiPods({ ...parts, hear: desired.hear, listener }, signal), facts.follow(signal)]);
       for (const room of [statuses, mirrors, recorder]) room.stop();
     },
@@ -150,6 +130,41 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
     recorder,
     async settled() {
       await Promise.all([statuses.settled(), mirrors.settled(), recorder.settled(), facts.settled()]);
+    },
+  };
+}
+
+interface Listening {
+  readonly statuses: PodStatusReport;
+  readonly mirrors: MirrorPods;
+  readonly recorder: EventRecorder;
+  readonly facts: Pick<FollowedFacts, "apiHeard">;
+  readonly desired: Pick<DesiredPods, "judge">;
+}
+
+/** Who hears of pods as the API server has them, each in its turn. */
+function createListener({ statuses, mirrors, recorder, facts, desired }: Listening): ApiPodListener {
+  return {
+    seen(pod) {
+      statuses.seen(pod);
+      mirrors.seen(pod);
+    },
+    gone(pod) {
+      statuses.gone(pod);
+      mirrors.gone(pod);
+    },
+    complete() {
+      facts.apiHeard();
+      mirrors.complete();
+    },
+    away() {
+      // Who has something to tell finds out by itself.
+    },
+    back() {
+      statuses.back();
+      mirrors.back();
+      recorder.back();
+      desired.judge();
     },
   };
 }

@@ -16,7 +16,7 @@ import { isOfServer, isOutage } from "./report/retry.ts";
 
 export interface NodeParts
   extends Pick<NodeSources, "runtime" | "proc" | "files" | "rootDir" | "machine" | "addresses"> {
-  readonly kube: Pick<Kube, "get" | "create" | "replace" | "patch" | "follow">;
+  readonly kube: Pick<Kube, "get" | "create" | "replace" | "patch" | "follow" | "onRecovery">;
   readonly clock: Clock;
   readonly log: Log;
   /** From 0 up to 1. */
@@ -116,6 +116,7 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
         reason: "Starting",
         message: "Starting kubelet.",
       });
+      parts.kube.onRecovery(hurry, signal);
       // A node whose runtime is there is ready from the first word on.
       await observer.look(FIRST_ANSWER_WITHIN_MS);
       await Promise.all([observer.follow(signal), own.follow(signal), report.run(signal), lease.run(signal)]);

@@ -44,6 +44,8 @@ export interface Kube {
     listener: FollowListener<T>,
     signal: AbortSignal,
   ): Promise<void>;
+  /** Calls `recovered` whenever the server, by whatever request, is seen to serve us again, until the signal aborts. */
+  onRecovery(recovered: () => void, signal: AbortSignal): void;
 }
 
 export interface KubeOptions {
@@ -99,6 +101,7 @@ export function createKube(options: KubeOptions): Kube {
       await ask({ method: "DELETE", path: pathOf(resource, name), body }, options);
     },
     follow: (resource, selector, listener, signal) => follow(tools, resource, selector, listener, signal),
+    onRecovery: recovery.tell,
   };
 }
 

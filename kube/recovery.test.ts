@@ -135,3 +135,29 @@ test("without an outage, or with a signal, sleep is sleep", async () => {
   await rest();
   expect([aborted.woken(), aborted.clock.timers]).toEqual([-1, 0]);
 });
+
+test("who wants to be told is told of each recovery, and of none after the signal", async () => {
+  const clock = new FakeClock();
+  const inner = new FakeConnection();
+  const recovery = createRecovery(clock, () => 0);
+  const connection = recovery.listen(inner);
+  const controller = new AbortController();
+  let times = 0;
+  recovery.tell(() => (times += 1), controller.signal);
+  const outage = async () => {
+    inner.answer = () => {
+      throw new KubeError("SERVER", "no", { status: 500 });
+    };
+    await connection.request({ method: "GET", path: "/", deadlineMs: 1 }).catch(() => undefined);
+    await clock.advance(5_000);
+    inner.answer = () => ({});
+    await connection.request({ method: "GET", path: "/", deadlineMs: 1 });
+    await clock.advance(10);
+  };
+  await outage();
+  await outage();
+  expect(times).toBe(2);
+  controller.abort();
+  await outage();
+  expect([times, clock.timers]).toEqual([2, 0]);
+});

@@ -11,6 +11,8 @@ export interface Recovery {
    * reason.
    */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
+  /** Calls `recovered` each time when sleepers are woken, until the signal aborts. */
+  tell(recovered: () => void, signal: AbortSignal): void;
 }
 
 /** As opposed to what is wrong with one request. */
@@ -75,6 +77,20 @@ export function createRecovery(clock: Clock, random: () => number): Recovery {
       },
     }),
     sleep: sleepers.sleep,
+    tell(recovered, signal) {
+      const sleepOn = () => {
+        sleepers.sleep(Number.POSITIVE_INFINITY, signal).then(
+          () => {
+            sleepOn();
+            recovered();
+          },
+          () => {
+            // Nobody wants to be told any more.
+          },
+        );
+      };
+      sleepOn();
+    },
   };
 }
 
@@ -88,7 +104,7 @@ function createSleepers(clock: Clock, random: () => number) {
       return new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason);
         const due = clock.now() + ms;
-        let cancel = clock.wakeAt(due, over);
+        let cancel = Number.isFinite(due) ? clock.wakeAt(due, over) : () => {};
         wakers.add(wake);
         signal.addEventListener("abort", onAbort, { once: true });
 

@@ -93,6 +93,7 @@ export class FakeKube implements Kube, Connection {
     listener: FollowListener<T>,
     signal: AbortSignal,
   ): Promise<void> => this.#kube.follow(resource, selector, listener, signal);
+  onRecovery = (recovered: () => void, signal: AbortSignal): void => this.#kube.onRecovery(recovered, signal);
 
   /** As the scheduler does it. */
   bind(namespace: string, name: string, nodeName: string): void {

@@ -1,11 +1,11 @@
 // An API server that fails, in each of the ways that it has: what it asked for meanwhile is done, and what happened meanwhile is told.
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { leases, pods } from "../../kube/resource.ts";
 import { type FakeClock, rest } from "../fakes/clock.ts";
 import type { FakeKube, KubeVerb } from "../fakes/kube.ts";
 import { apiScenario } from "./api-scenario.ts";
-import type { Stage } from "./stage.ts";
+import { createStage, type Stage } from "./stage.ts";
 
 const verbs: readonly KubeVerb[] = ["get", "list", "watch", "create", "replace", "patch", "delete"];
 
@@ -78,6 +78,17 @@ function forbiddingAtFirst(kube: FakeKube, clock: FakeClock): () => void {
   };
 }
 
+/** It cannot write, and goes on to tell what it knows. */
+function failingWrites(kube: FakeKube): () => void {
+  for (const verb of ["create", "replace", "patch", "delete"] as const)
+    kube.before[verb] = () => {
+      throw new KubeError("SERVER", "etcd is away", { status: 500 });
+    };
+  return () => {
+    kube.before = {};
+  };
+}
+
 /** Somebody else writes to each pod while its status is told. */
 function conflicting(kube: FakeKube): () => void {
   kube.before.patch = (about) => {
@@ -100,6 +111,7 @@ const faults: Readonly<Record<string, Fault>> = {
   "does what it is asked and cannot say so": { begin: withLostAnswers, within: 8 },
   "has forgotten where its watches were": { begin: forgetting, within: 3 },
   "forbids everything for a moment after its start": { begin: forbiddingAtFirst, within: 8 },
+  "cannot write": { begin: failingWrites, within: 8, isHeard: true },
   "answers each status with a conflict": { begin: conflicting, within: 8, isHeard: true },
 };
 
@@ -153,3 +165,19 @@ for (const [index, [what, { begin, within, isHeard = false }]] of Object.entries
     },
     { first: index % 3, apart: 3 },
   );
+
+test("where only what is told fails, the first word that is taken brings all the others", async () => {
+  const stage = await createStage({ isInCluster: true, startPlaces: 10 });
+  await stage.start();
+  const end = failingWrites(stage.kube);
+  for (let count = 0; count < 10; count += 1) {
+    await stage.apply(`web-${count}`);
+    await stage.advance("700ms");
+  }
+  await stage.advance("1m");
+  end();
+  const told = async () => (await stage.shown()).filter((line) => line.includes("Running")).length;
+  for (let step = 0; step < 80 && (await told()) === 0; step += 1) await stage.advance("100ms");
+  await stage.advance("100ms");
+  expect(await told()).toBe(10);
+});

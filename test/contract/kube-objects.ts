@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { KubeError } from "../../kube/error.ts";
-import { configMaps, events, leases, nodes, pathOf, pods } from "../../kube/resource.ts";
+import { configMaps, events, leases, nodes, pathOf, pods, type Resource } from "../../kube/resource.ts";
 import type { ConfigMap, Event, Lease, Node } from "../../proto/kubernetes/gen/types.ts";
 import { codeOf, type KubeScene, namespace } from "./kube-scene.ts";
 
@@ -281,6 +281,17 @@ export function objectsContract(scene: KubeScene): void {
       { lane: "events" },
     );
     expect(patched).toMatchObject({ count: 2, message: "again", reason: "Started" });
+  });
+
+  test("in a namespace that ends nothing is made, and the refusal names the field", async () => {
+    const name = `contract-${fresh()}`;
+    const namespaces: Resource = { group: "", version: "v1", plural: "namespaces" };
+    await kube.create(namespaces, { metadata: { name } });
+    await kube.delete(namespaces, name);
+    const error = await kube
+      .create(configMaps(name), { metadata: { name: "late" } })
+      .catch((refusal: unknown) => refusal);
+    expect(error).toMatchObject({ code: "FORBIDDEN", status: 403, fields: ["metadata.namespace"] });
   });
 
   test("a call whose signal has aborted is cancelled", async () => {

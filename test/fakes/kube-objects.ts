@@ -103,6 +103,9 @@ export class KubeObjects {
       given.metadata.name ?? (generateName && `${generateName}${(++this.#uids).toString(36).padStart(5, "x")}`);
     if (!name) throw invalid(resource, "", "metadata.name", "name or generateName is required");
     const place = { resource, namespace, name };
+    const home = this.#objects.get(keyOf({ resource: "namespaces", namespace: undefined, name: namespace ?? "" }));
+    if (home?.metadata.deletionTimestamp !== undefined)
+      throw refusal(403, "Forbidden", `namespace ${namespace} is being terminated`, "metadata.namespace");
     if (this.#objects.has(keyOf(place))) throw refusal(409, "AlreadyExists", `${resource} "${name}" already exists`);
     const { deletionTimestamp: _, deletionGracePeriodSeconds: __, ...metadata } = given.metadata;
     const object = {
@@ -186,6 +189,8 @@ export class KubeObjects {
       // Only a shorter time counts, and only if somebody asks for it.
       if (left === 0 || gracePeriodSeconds === undefined || grace >= left) return this.#removeIfFree(place, before);
     }
+    // A namespace ends when somebody has emptied it, which nobody does here.
+    if (place.resource === "namespaces") return this.#mark(place, before, 0);
     // What is not ended with grace, and held by nobody, is just gone; pods are seen with a grace of 0 before.
     if (!isPod && !before.metadata.finalizers?.length) return this.#remove(place, before);
     return this.#removeIfFree(place, this.#mark(place, before, grace));

@@ -17,7 +17,7 @@ import type { Action } from "./decide/action.ts";
 import type { AdmittingNode } from "./decide/admitting-node.ts";
 import { containerHash } from "./decide/container-hash.ts";
 import type { SourceKind } from "./decide/desired.ts";
-import type { ObservedContainer } from "./decide/observed.ts";
+import { instanceKey, type ObservedContainer } from "./decide/observed.ts";
 import type { Settings } from "./decide/settings.ts";
 import { createDesiredPods, type DesiredPods } from "./desired/pods.ts";
 import { createPodRecords } from "./desired/records.ts";
@@ -265,7 +265,7 @@ function createBlindness(log: Log) {
 function createActing(parts: AgentParts, observed: ObservedPods, images: ObservedImages): Rooms["act"] {
   const { runtime, clock, disk, mountsBelow, facts } = parts;
   const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
-  const settings = { runtime, disk, mountsBelow, facts, pulls };
+  const settings = { runtime, clock, disk, mountsBelow, facts, pulls };
   const teardowns = createLimiter({ clock, places: parts.startPlaces, stuckAfterMs: STUCK_AFTER_MS });
   const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
     const work = () => act(settings, scene, action, signal);
@@ -306,7 +306,13 @@ function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | 
       if (containerId === undefined || container === undefined) return { kind: "everything" };
       return { kind: "made", container: madeContainer(action, containerId, container, now) };
     }
-    case "startContainer":
+    case "startContainer": {
+      const hook = pod && containerNamed(pod, action.name)?.lifecycle?.postStart;
+      if (hook === undefined) return { kind: "container", id: action.id };
+      return { kind: "hook", id: action.id, instance: instanceKey(action), isPending: true };
+    }
+    case "runHook":
+      return { kind: "hook", id: action.id, instance: instanceKey(action), isPending: false };
     case "stopContainer":
       return { kind: "container", id: action.id };
     case "stopSandbox":

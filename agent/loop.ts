@@ -4,7 +4,7 @@ import { forgiveOutages } from "./decide/memory.ts";
 import type { Settings } from "./decide/settings.ts";
 import type { Rooms } from "./rooms.ts";
 import { createStarts } from "./starts.ts";
-import { abortPulls, enterLoop, type Hallway, type PodInLoop, takeTurn } from "./turn.ts";
+import { abortBackground, enterLoop, type Hallway, type PodInLoop, takeTurn } from "./turn.ts";
 
 export interface LoopSettings {
   readonly clock: Clock;
@@ -60,7 +60,7 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
 
   function leave(pod: PodInLoop): void {
     pod.cancelTimer?.();
-    abortPulls(pod);
+    abortBackground(pod);
     hall.starts.release(pod.uid);
     pods.delete(pod.uid);
     rooms.finished(pod.uid);
@@ -71,7 +71,7 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
   function interrupt(uid: PodUid): void {
     const pod = pods.get(uid);
     pod?.turn.abort();
-    if (pod !== undefined) abortPulls(pod);
+    if (pod !== undefined) abortBackground(pod);
     wake(uid);
   }
 
@@ -80,9 +80,9 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
   }
 
   const underWay = () =>
-    [...pods.values()].flatMap(({ turning, pulls }) => [
+    [...pods.values()].flatMap(({ turning, background }) => [
       ...(turning === undefined ? [] : [turning]),
-      ...[...pulls.values()].map(({ done }) => done),
+      ...[...background.values()].map(({ done }) => done),
     ]);
 
   async function settled(): Promise<void> {
@@ -93,7 +93,7 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
     isStopping = true;
     for (const pod of pods.values()) {
       pod.cancelTimer?.();
-      abortPulls(pod);
+      abortBackground(pod);
     }
     await settled();
     // So that no timer of a place outlives the loop.

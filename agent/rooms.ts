@@ -44,4 +44,5 @@ export interface Explanation {
 /** What an action gives back: the reference an image resolved to. */
 export interface Done {
   readonly imageRef?: string;
+  readonly hasHookFailed?: boolean;
 }

@@ -7,7 +7,7 @@ import {
   type ActionResult,
   emptyMemory,
   failureCount,
-  forgetPull,
+  forgetUnderWay,
   type PodMemory,
   remember,
   rememberPulling,
@@ -36,8 +36,8 @@ export interface PodInLoop {
   turning: Promise<void> | undefined;
   /** Aborts the calls of the present turn. */
   turn: AbortController;
-  /** Aborts pulls, which outlive turns. */
-  readonly pulls: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
+  /** Aborts pulls and hooks, which outlive turns. */
+  readonly background: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
   cancelTimer: (() => void) | undefined;
   /** Whether a look has succeeded; and the time of the first look, as long as none has. */
   isSeen: boolean;
@@ -56,7 +56,7 @@ export function enterLoop(uid: PodUid): PodInLoop {
     isDirty: false,
     turning: undefined,
     turn: new AbortController(),
-    pulls: new Map(),
+    background: new Map(),
     cancelTimer: undefined,
     isSeen: false,
     blindSince: undefined,
@@ -131,12 +131,12 @@ function lookAgain({ clock, wake }: Hallway, pod: PodInLoop, at: number | undefi
 
 async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "status">): Promise<void> {
   const { pod } = look;
-  if (decision.stage !== "syncing") abortPulls(pod);
+  if (decision.stage !== "syncing") abortBackground(pod);
   const [unbelievable, actions] = partition(decision.actions, (action) => pod.justDone.has(identityOf(action)));
   for (const action of unbelievable) rememberDisbelief(hall, look, action);
   pod.justDone.clear();
   const admitted = admit(hall, look, actions);
-  for (const action of actions) if (laneOf(action) === "background") startPull(hall, look, action);
+  for (const action of actions) if (laneOf(action) === "background") startInBackground(hall, look, action);
   const call = { signal: pod.turn.signal, began: () => {} };
   await Promise.all(admitted.map((action) => run(hall, look, action, call)));
   if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
@@ -164,7 +164,7 @@ function rememberDisbelief({ clock, rooms }: Hallway, look: Look, action: Action
   rooms.took({ ...whose(look), action, startedAt: now, endedAt: now, result });
 }
 
-function startPull(hall: Hallway, look: Look, action: Action): void {
+function startInBackground(hall: Hallway, look: Look, action: Action): void {
   const { pod } = look;
   const abort = new AbortController();
   pod.memory = rememberStart(pod.memory, action, hall.clock.now());
@@ -173,14 +173,14 @@ function startPull(hall: Hallway, look: Look, action: Action): void {
     hall.wake(pod.uid);
   };
   const done = run(hall, look, action, { signal: abort.signal, began }).then(() => {
-    pod.pulls.delete(action);
+    pod.background.delete(action);
     hall.wake(pod.uid);
   });
-  pod.pulls.set(action, { abort, done });
+  pod.background.set(action, { abort, done });
 }
 
-export function abortPulls(pod: PodInLoop): void {
-  for (const { abort } of pod.pulls.values()) abort.abort();
+export function abortBackground(pod: PodInLoop): void {
+  for (const { abort } of pod.background.values()) abort.abort();
 }
 
 /** Never rejects: what went wrong is remembered, and the next decision takes it up. */
@@ -203,7 +203,8 @@ async function run(hall: Hallway, look: Look, action: Action, call: Call): Promi
   const endedAt = clock.now();
   rooms.took({ ...whose(look), action, startedAt, ...waited, endedAt, result });
   if (result !== "given up" && result.ok) pod.justDone.set(identityOf(action), failureCount(pod.memory, action));
-  pod.memory = result === "given up" ? forgetPull(pod.memory, action) : remember(pod.memory, action, result, endedAt);
+  pod.memory =
+    result === "given up" ? forgetUnderWay(pod.memory, action) : remember(pod.memory, action, result, endedAt);
 }
 
 function whose({ pod: { uid }, observed: { namespace, name } }: Look): { readonly uid: PodUid; readonly pod: string } {

@@ -1,4 +1,5 @@
 import type { Runtime } from "../../cri/runtime.ts";
+import type { Clock } from "../../host/clock.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
@@ -6,7 +7,7 @@ import type { Action } from "../decide/action.ts";
 import { containerHash } from "../decide/container-hash.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { imageOf } from "../decide/image.ts";
-import type { ObservedPod } from "../decide/observed.ts";
+import { instanceKey, type ObservedPod } from "../decide/observed.ts";
 import { qosClassOf } from "../decide/qos.ts";
 import { containerConfig } from "../translate/container-config.ts";
 import { podLogFolder } from "../translate/log-path.ts";
@@ -14,7 +15,9 @@ import type { NodeFacts } from "../translate/node-facts.ts";
 import { runtimeHandlerOf } from "../translate/runtime-handler.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
+import { postStartMark } from "../translate/volumes.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
+import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
 import { makeHostsFile } from "./hosts.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
 import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
@@ -25,10 +28,12 @@ export interface Done {
   readonly imageRef?: string;
   readonly sandboxId?: SandboxId;
   readonly containerId?: ContainerId;
+  readonly hasHookFailed?: boolean;
 }
 
 export interface ActSettings {
   readonly runtime: Runtime;
+  readonly clock: Clock;
   readonly disk: PodDisk;
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly pulls: SharedPulls;
@@ -64,11 +69,13 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
     case "createContainer":
       return { containerId: await createContainer(settings, scene, action, signal) };
     case "startContainer":
-      await runtime.startContainer(action.id, { signal });
+      await startContainer(settings, scene, action, signal);
+      return {};
+    case "runHook":
+      await runPostStart(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
       return {};
     case "stopContainer":
-      await runtime.stopContainer(action.id, action.gracePeriodSeconds, { signal });
-      return {};
+      return await stopContainer(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
     case "removeContainer":
       await removeWordsOf(disk, scene, action);
       await runtime.removeContainer(action.id, { signal });
@@ -83,6 +90,20 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       await removePodFiles(disk, mountsBelow, { uid: scene.uid, logFolder: logFolderOf(scene) });
       return {};
   }
+}
+
+const hookSettings = ({ runtime, clock, disk: { root }, facts }: ActSettings) => ({ runtime, clock, root, facts });
+
+async function startContainer(
+  { runtime, disk }: ActSettings,
+  { desired }: ActScene,
+  { id, name, attempt }: Extract<Action, { kind: "startContainer" }>,
+  signal: AbortSignal,
+): Promise<void> {
+  const container = desired && containerNamed(desired.pod, name);
+  if (desired !== undefined && container?.lifecycle?.postStart !== undefined)
+    await markPostStart(disk.root, desired.pod, container, attempt);
+  await runtime.startContainer(id, { signal });
 }
 
 const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
@@ -109,6 +130,8 @@ async function removeWordsOf(
   if (attempt === undefined) return;
   if (folder !== undefined) await removeInstanceLogs(logs, folder, name, attempt);
   await removeTerminationLog(root, { uid: scene.uid, container: name, attempt });
+  if (scene.observed.pendingHooks.has(instanceKey({ name, attempt })))
+    await root.remove(postStartMark(scene.uid, name, attempt));
 }
 
 async function pull(

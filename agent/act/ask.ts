@@ -4,13 +4,16 @@ import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "
 import type { ContainerId } from "../../proto/ids.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
-import type { Enquiry, Header } from "../translate/enquiry.ts";
+import type { Enquiry } from "../translate/enquiry.ts";
 
 /** Asks one container once, as a probe or a hook does. Never rejects. */
 export type Ask = (call: Enquiry, container: ContainerId, options: DialOptions) => Promise<ProbeOutcome>;
 
 /** Who asks, as the kubelet says it. */
 export const probeUserAgent = `kube-probe/${kubernetesVersion.replace(/^v(\d+\.\d+).*$/, "$1")}`;
+
+/** Whose hook it is, as the kubelet says it. */
+export const hookUserAgent = probeUserAgent.replace("kube-probe", "kube-lifecycle");
 
 /** As much of an answer as anybody is shown; the kubelet's limit. */
 const LARGEST_ANSWER_BYTES = 10 * 1024;
@@ -22,7 +25,7 @@ export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string)
       case "exec":
         return await runExec(runtime, container, call.argv, options);
       case "httpGet":
-        return await runHttp(call.url, call.headers, options);
+        return await runHttp(call, options);
       case "tcpSocket":
         return await runTcp(call.host, call.port, options);
       case "grpc":
@@ -61,8 +64,7 @@ async function runTcp(host: string, port: number, options: DialOptions): Promise
 }
 
 async function runHttp(
-  url: string,
-  headers: readonly Header[],
+  { url, headers, takesAnyStatus }: Extract<Enquiry, { kind: "httpGet" }>,
   { timeoutMs, signal }: DialOptions,
 ): Promise<ProbeOutcome> {
   const deadline = performance.now() + timeoutMs;
@@ -72,7 +74,7 @@ async function runHttp(
       const left = Math.max(1, deadline - performance.now());
       const answer = await httpGet(at, headers, LARGEST_ANSWER_BYTES, { timeoutMs: left, signal });
       const next = redirectOf(at, answer);
-      if (next === undefined) return judge(answer);
+      if (next === undefined) return takesAnyStatus === true ? success(answer.body) : judge(answer);
       // Somebody else's answer says nothing of this container.
       if (next.hostname !== new URL(url).hostname)
         return { result: "warning", message: `Probe terminated redirects, Response body: ${answer.body}` };

@@ -9,6 +9,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   runSandbox: "CreatePodSandboxError",
   createContainer: "CreateContainerError",
   startContainer: "RunContainerError",
+  runHook: "PostStartHookError",
   stopContainer: "KillContainerError",
   removeContainer: "RemoveContainerError",
   stopSandbox: "KillPodSandboxError",

@@ -27,11 +27,15 @@ export type Action =
       readonly why: string;
     }
   | { readonly kind: "startContainer"; readonly name: string; readonly id: ContainerId; readonly attempt: number }
+  /** The `postStart` hook of a container that has just been started. */
+  | { readonly kind: "runHook"; readonly name: string; readonly id: ContainerId; readonly attempt: number }
   | {
       readonly kind: "stopContainer";
       readonly name: string;
       readonly id: ContainerId;
       readonly gracePeriodSeconds: number;
+      /** Its `preStop` hook is run first, within the same grace. */
+      readonly preStop?: true;
       readonly why: string;
       /** What users are told, where it is more than that the container is stopped. */
       readonly event?: string;
@@ -56,8 +60,10 @@ export function describe(action: Action): string {
       return `create container ${action.name} (attempt ${action.attempt}): ${action.why}`;
     case "startContainer":
       return `start container ${action.name} (attempt ${action.attempt})`;
+    case "runHook":
+      return `run the postStart hook of container ${action.name} (attempt ${action.attempt})`;
     case "stopContainer":
-      return `stop container ${action.name} within ${action.gracePeriodSeconds}s: ${action.why}`;
+      return `stop container ${action.name}${action.preStop ? ", its preStop hook first," : ""} within ${action.gracePeriodSeconds}s: ${action.why}`;
     case "removeContainer":
       return `remove container ${action.name}: ${action.why}`;
     case "stopSandbox":
@@ -84,6 +90,8 @@ export function subjectOf(action: Action): string {
     case "createContainer":
     case "startContainer":
       return `container ${action.name}`;
+    case "runHook":
+      return `hook of container ${action.id}`;
     case "stopContainer":
     case "removeContainer":
       return `end of container ${action.id}`;
@@ -101,7 +109,7 @@ export function identityOf(action: Action): string {
   return `${action.kind} ${subjectOf(action)}${attempt}`;
 }
 
-/** How the loop rations an action: starts are bounded, endings have room of their own, pulls run beside the pod's turns. */
+/** How the loop rations an action: starts are bounded, endings have room of their own, pulls and hooks run beside the pod's turns. */
 export type ActionLane = "start" | "end" | "background";
 
 export function laneOf(action: Action): ActionLane {
@@ -112,6 +120,7 @@ export function laneOf(action: Action): ActionLane {
     case "startContainer":
       return "start";
     case "pullImage":
+    case "runHook":
       return "background";
     case "stopContainer":
     case "removeContainer":

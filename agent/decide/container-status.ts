@@ -13,7 +13,7 @@ import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
-import { type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "./observed.ts";
+import { awaitsHook, type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -53,6 +53,7 @@ function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volum
 
 function stateOf(scene: StatusScene, container: Container, newest: ObservedContainer | undefined): ContainerState {
   const { isFinal } = scene;
+  if (newest !== undefined && awaitsHook(scene.observed, newest)) return { waiting: waitingForHook(scene) };
   if (newest?.state === "running") return { running: { startedAt: formatTime(newest.startedAt) } };
   if (newest?.state === "exited") {
     const waiting = isFinal || scene.isEnding ? undefined : waitingAfterExit(scene, container, newest);
@@ -63,6 +64,15 @@ function stateOf(scene: StatusScene, container: Container, newest: ObservedConta
   if (newest?.state === "unknown" || (isFinal && hadItsTurn(scene, container))) return { terminated: notLocated };
   if (isFinal) return { waiting: { reason: "PodInitializing" } };
   return { waiting: waitingBeforeStart(scene, container, newest) };
+}
+
+/** A container has not started for anybody before its hook has succeeded. The kubelet says no more than the reason. */
+function waitingForHook({ desired }: StatusScene): NonNullable<ContainerState["waiting"]> {
+  const hasInit = (desired.pod.spec.initContainers ?? []).length > 0;
+  return {
+    reason: hasInit ? "PodInitializing" : "ContainerCreating",
+    message: "its postStart hook has not succeeded yet",
+  };
 }
 
 /** What Kubernetes says of a container of which nobody knows how it ended. */

@@ -1,13 +1,16 @@
 import type { SandboxId } from "../../proto/ids.ts";
 import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { subjectOf } from "./action.ts";
 import { isOutdated } from "./container-hash.ts";
 import { gracePeriodOf } from "./desired.ts";
+import { preStopOf } from "./hook.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn } from "./initialization.ts";
 import { isConcluded } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
 import {
+  awaitsHook,
   type ExitedContainer,
   healthOf,
   mayRun,
@@ -75,7 +78,7 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
     case "running": {
       const failed = healthOf(observed, newest)?.failed;
       if (isHere && !isChanged && failed !== undefined) return stopUnhealthy(plan, pod, container, newest, failed);
-      if (isHere && !isChanged) return "free";
+      if (isHere && !isChanged) return planHook(plan, scene, container, newest);
       return stop(plan, pod, newest, isChanged ? definitionChanged(container.name) : "its sandbox is gone");
     }
     case "unknown":
@@ -110,11 +113,30 @@ function definitionChanged(name: string): string {
   return `container ${name} definition changed`;
 }
 
+/** Nothing behind a container begins before its `postStart` hook has succeeded; one whose hook has failed is stopped. */
+function planHook(plan: PlanInProgress, scene: ContainerScene, { name }: Container, instance: ObservedContainer): Turn {
+  const { pod, observed, memory } = scene;
+  const { id, attempt } = instance;
+  if (!awaitsHook(observed, instance)) return "free";
+  if (memory.hooks.has(id)) return "taken";
+  const action = { kind: "runHook", name, id, attempt } as const;
+  if (!memory.failures.has(subjectOf(action))) return plan.propose(action) ? "taken" : "free";
+  return stop(plan, pod, instance, "its postStart hook has failed", "FailedPostStartHook");
+}
+
 /** A stop takes the turn: what comes after it is decided when it has been seen to end. */
-function stop(plan: PlanInProgress, pod: Pod, { name, id }: ObservedContainer, why: string): Turn {
+function stop(plan: PlanInProgress, pod: Pod, { name, id }: ObservedContainer, why: string, told?: string): Turn {
   const gracePeriodSeconds = gracePeriodOf(pod);
-  const event = why === definitionChanged(name) ? `Container ${name} definition changed, will be restarted` : undefined;
-  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why, ...(event && { event }) })
+  const event = why === definitionChanged(name) ? `Container ${name} definition changed, will be restarted` : told;
+  return plan.propose({
+    kind: "stopContainer",
+    name,
+    id,
+    gracePeriodSeconds,
+    ...preStopOf(pod, name, gracePeriodSeconds),
+    why,
+    ...(event && { event }),
+  })
     ? "taken"
     : "free";
 }
@@ -132,7 +154,10 @@ function stopUnhealthy(
   const gracePeriodSeconds = probe?.terminationGracePeriodSeconds ?? gracePeriodOf(pod);
   const next = shouldRestart(pod, container, { exitCode: KILLED }) ? ", will be restarted" : "";
   const why = `Container ${name} failed ${failed} probe${next}`;
-  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why, event: why }) ? "taken" : "free";
+  const hook = preStopOf(pod, name, gracePeriodSeconds);
+  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, ...hook, why, event: why })
+    ? "taken"
+    : "free";
 }
 
 /** The exit code of a process that SIGKILL has ended. */

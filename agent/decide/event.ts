@@ -45,6 +45,7 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pull
     }
     case "prepareVolumes":
     case "startContainer":
+    case "runHook":
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
@@ -65,9 +66,11 @@ export function eventsAtEnd(taken: Taken, { pod }: EventScene, imageSizeBytes?: 
       return [normal("Created", "Container created", action.name)];
     case "startContainer":
       return [normal("Started", "Container started", action.name)];
+    case "stopContainer":
+      return result.hasHookFailed === true ? [warning("FailedPreStopHook", "PreStopHook failed", action.name)] : [];
     case "prepareVolumes":
     case "runSandbox":
-    case "stopContainer":
+    case "runHook":
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
@@ -111,6 +114,8 @@ function failureEvents(
     case "startContainer":
       // The id of an instance would make each failure another one; users know the container by its name.
       return [warning("Failed", `Error: ${message.replaceAll(action.id, action.name)}`, action.name)];
+    case "runHook":
+      return [warning("FailedPostStartHook", "PostStartHook failed", action.name)];
     case "stopContainer":
     case "stopSandbox":
       return [warning("FailedKillPod", `error killing pod: ${message}`)];

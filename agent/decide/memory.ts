@@ -1,3 +1,4 @@
+import type { ContainerId } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, subjectOf } from "./action.ts";
 import { type Backoff, delayOf, dueAfter } from "./backoff.ts";
@@ -13,6 +14,8 @@ export interface PodMemory {
   readonly failures: ReadonlyMap<string, Failure>;
   /** Pulls by image: asked for, under way, or done by this agent. */
   readonly pulls: ReadonlyMap<string, Pull>;
+  /** The containers whose `postStart` hook this agent is running. */
+  readonly hooks: ReadonlySet<ContainerId>;
   /** Since when each condition has had its status. */
   readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
   /** The highest attempt started of each container, should the runtime lose all its instances. */
@@ -68,6 +71,7 @@ export const emptyMemory: PodMemory = {
   volumesPrepared: false,
   failures: new Map(),
   pulls: new Map(),
+  hooks: new Set(),
   conditions: new Map(),
   attempts: new Map(),
   stoppedSandboxes: new Set(),
@@ -79,11 +83,17 @@ export const emptyMemory: PodMemory = {
 
 /** How an action ended. A pull tells the reference it resolved to. */
 export type ActionResult =
-  | { readonly ok: true; readonly imageRef?: string }
+  | {
+      readonly ok: true;
+      readonly imageRef?: string;
+      /** The `preStop` hook of a container that was stopped. */
+      readonly hasHookFailed?: boolean;
+    }
   | { readonly ok: false; readonly reason: string; readonly message: string; readonly isOutage: boolean };
 
-/** The memory after an action was asked for. Only pulls leave a trace: everything else ends before the next look. */
+/** The memory after an action was asked for. Only pulls and hooks leave a trace: everything else ends before the next look. */
 export function rememberStart(memory: PodMemory, action: Action, now: number): PodMemory {
+  if (action.kind === "runHook") return { ...memory, hooks: new Set([...memory.hooks, action.id]) };
   if (action.kind !== "pullImage") return memory;
   return { ...memory, pulls: withEntry(memory.pulls, action.image, { state: "queued", since: now }) };
 }
@@ -112,7 +122,7 @@ export function remember(
     const count = Math.max(failureCount(memory, action), failedBefore) + 1;
     const { reason, message, isOutage } = result;
     const failure = { reason, message, at: now, count, isOutage };
-    return forgetPull({ ...memory, failures: withEntry(memory.failures, subject, failure) }, action);
+    return forgetUnderWay({ ...memory, failures: withEntry(memory.failures, subject, failure) }, action);
   }
   const failures = withoutEntry(memory.failures, subject);
   switch (action.kind) {
@@ -127,6 +137,8 @@ export function remember(
       return usePull(memory, action.image, action.name);
     case "startContainer":
       return { ...memory, failures, attempts: withEntry(memory.attempts, action.name, action.attempt) };
+    case "runHook":
+      return forgetUnderWay({ ...memory, failures }, action);
     case "removePodFiles":
       return { ...memory, failures, volumesPrepared: false };
     case "stopSandbox":
@@ -165,7 +177,7 @@ export function withoutVanished(memory: PodMemory, observed: ObservedPod): PodMe
   const present = new Set<string>([...observed.sandboxes, ...observed.containers].map(({ id }) => id));
   const stopped = [...memory.stoppedSandboxes].filter((id) => present.has(id));
   const failures = [...memory.failures].filter(([subject]) => {
-    const id = /^end of \w+ (.*)$/.exec(subject)?.[1];
+    const id = /^(?:end|hook) of \w+ (.*)$/.exec(subject)?.[1];
     return id === undefined || present.has(id);
   });
   if (stopped.length === memory.stoppedSandboxes.size && failures.length === memory.failures.size) return memory;
@@ -173,7 +185,9 @@ export function withoutVanished(memory: PodMemory, observed: ObservedPod): PodMe
 }
 
 /** An action that was given up before its end (the pod has to end, or the agent stops) counts neither way. */
-export function forgetPull(memory: PodMemory, action: Action): PodMemory {
+export function forgetUnderWay(memory: PodMemory, action: Action): PodMemory {
+  if (action.kind === "runHook")
+    return { ...memory, hooks: new Set([...memory.hooks].filter((id) => id !== action.id)) };
   if (action.kind !== "pullImage") return memory;
   return { ...memory, pulls: withoutEntry(memory.pulls, action.image) };
 }

@@ -16,6 +16,8 @@ export interface ObservedPod {
   readonly loggedAttempts: ReadonlyMap<string, number>;
   /** True while the pod has a folder of its own on this node: volumes, logs. */
   readonly hasFiles: boolean;
+  /** The instances, by {@link instanceKey}, that were started and whose `postStart` hook has not succeeded yet. */
+  readonly pendingHooks: ReadonlySet<string>;
   /** What probes say of the containers that run; one without probes is missing. */
   readonly health: ReadonlyMap<ContainerId, ContainerHealth>;
 }
@@ -104,16 +106,28 @@ export function nothingObserved(uid: PodUid, namespace: string, name: string): O
     images: new Map(),
     loggedAttempts: new Map(),
     hasFiles: false,
+    pendingHooks: new Set(),
     health: new Map(),
   };
 }
 
+/** What tells one instance of a pod's container from the others, also for who does not know its id. */
+export function instanceKey({ name, attempt }: { readonly name: string; readonly attempt: number }): string {
+  return `${name} #${attempt}`;
+}
+
+/** Whether it waits for its `postStart` hook: for the pod it has not started yet. */
+export function awaitsHook({ pendingHooks }: Pick<ObservedPod, "pendingHooks">, container: ObservedContainer): boolean {
+  return container.state === "running" && pendingHooks.has(instanceKey(container));
+}
+
 /** What is known of a container's health; undefined for one that does not run. */
 export function healthOf(
-  { health }: Pick<ObservedPod, "health">,
+  { health, pendingHooks }: Pick<ObservedPod, "health" | "pendingHooks">,
   container: ObservedContainer,
 ): ContainerHealth | undefined {
   if (container.state !== "running") return undefined;
+  if (awaitsHook({ pendingHooks }, container)) return { isStarted: false, isReady: false };
   return health.get(container.id) ?? { isStarted: true, isReady: true };
 }
 

@@ -583,7 +583,7 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
   const wanted = pod({ hostUsers: false }, [
     {
       name: "a",
-      lifecycle: { preStop: { sleep: { seconds: 1 } } },
+      lifecycle: { stopSignal: "SIGUSR1" },
       volumeMounts: [{ name: "v", mountPath: "/v", subPath: "x" }],
     },
   ]);
@@ -601,7 +601,7 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
     phase: "Failed",
     reason: "PodFeatureUnsupported",
     message:
-      "Pod was rejected: Pod requires node features that are not available: hostUsers: false, lifecycle, volumeMounts.subPath",
+      "Pod was rejected: Pod requires node features that are not available: hostUsers: false, lifecycle.stopSignal, volumeMounts.subPath",
     containers: undefined,
   });
 });

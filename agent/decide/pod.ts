@@ -1,9 +1,9 @@
-import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
+import { preStopOf } from "./hook.ts";
 import { containersInTurn } from "./initialization.ts";
 import { withLostContainers } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
@@ -72,8 +72,7 @@ export function decideOrphan(observed: ObservedPod, before: PodMemory, now: numb
     gracePeriodSeconds: 1,
     why: "no source asks for this pod",
     removesAll: true,
-    // Nobody knows any more which of its containers were sidecars.
-    sidecars: [],
+    pod: undefined,
   };
   const plan = createPlan(memory, now);
   const stage = stageOf(plan, ending, observed, memory, now);
@@ -98,10 +97,9 @@ function endingOf({ pod, termination }: DesiredNow, { outcome }: PodMemory): End
           gracePeriodSeconds: gracePeriodOf(pod),
           why: outcome.message ?? outcome.why ?? "all its containers are done",
         };
-  const sidecars = sidecarsOf(pod.spec).map(({ name }) => name);
-  if (termination === undefined) return byItself && { ...byItself, removesAll: false, sidecars };
+  if (termination === undefined) return byItself && { ...byItself, removesAll: false, pod };
   const isLater = byItself !== undefined && dueOf(byItself) < dueOf(termination);
-  return { ...(isLater ? byItself : termination), why: termination.why, removesAll: true, sidecars };
+  return { ...(isLater ? byItself : termination), why: termination.why, removesAll: true, pod };
 }
 
 function stageOf(plan: PlanInProgress, ending: Ending, observed: ObservedPod, memory: PodMemory, now: number): Stage {
@@ -160,7 +158,14 @@ function planSandbox(
   const running = observed.containers.filter(mayRun);
   const reason = "the pod's sandbox changed, it will be killed and re-created";
   for (const { name, id } of running)
-    plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, why: reason });
+    plan.propose({
+      kind: "stopContainer",
+      name,
+      id,
+      gracePeriodSeconds,
+      ...preStopOf(desired.pod, name, gracePeriodSeconds),
+      why: reason,
+    });
   if (running.length > 0) return;
   const open = openSandboxes(observed, memory);
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });

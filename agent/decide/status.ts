@@ -6,6 +6,7 @@ import { type DesiredNow, startTimeOf } from "./desired.ts";
 import { generationOf } from "./generation.ts";
 import { isInitialized } from "./initialization.ts";
 import type { PodMemory } from "./memory.ts";
+import { awaitsHook } from "./observed.ts";
 import { podIPsOf } from "./pod-ips.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -90,7 +91,8 @@ function podPhase({ desired, observed, memory, isFinal }: StatusScene, statuses:
   if (isFinal && memory.outcome !== undefined) return memory.outcome.phase;
   if (isFinal && desired.source.kind === "api")
     return statuses.every(({ state }) => state?.terminated?.exitCode === 0) ? "Succeeded" : "Failed";
-  const hasRun = (name: string) => observed.containers.some((each) => each.name === name && each.state !== "created");
+  const hasRun = (name: string) =>
+    observed.containers.some((each) => each.name === name && each.state !== "created" && !awaitsHook(observed, each));
   const { pod } = desired;
   const [sandbox] = observed.sandboxes;
   const begins = sandbox?.ready === true && !isInitialized(pod, observed, sandbox.id);

@@ -27,7 +27,7 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], askin
 ];
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
-  ["lifecycle", ({ lifecycle }) => lifecycle !== undefined],
+  ["lifecycle.stopSignal", ({ lifecycle }) => lifecycle?.stopSignal !== undefined],
   ["envFrom", ({ envFrom }) => isAsked(envFrom)],
   ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],
   [

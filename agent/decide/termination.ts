@@ -1,6 +1,9 @@
 import type { SandboxId } from "../../proto/ids.ts";
+import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { subjectOf } from "./action.ts";
 import { dueOf } from "./desired.ts";
+import { preStopOf } from "./hook.ts";
 import { openSandboxes, type PodMemory } from "./memory.ts";
 import { mayRun, type ObservedContainer, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
@@ -12,8 +15,8 @@ export interface Ending {
   readonly why: string;
   /** True when nobody wants to see the pod again; false keeps its dead containers for their logs and exit codes. */
   readonly removesAll: boolean;
-  /** The names of its sidecars, in the order of the spec: they outlive the others, and end in the reverse order. */
-  readonly sidecars: readonly string[];
+  /** Undefined where nobody knows any more what the pod was: its sidecars and hooks are forgotten with it. */
+  readonly pod: Pod | undefined;
 }
 
 /** `ended` when there is nothing left to do for the ending. */
@@ -38,8 +41,7 @@ export function planEnding(
   const { why } = ending;
   const running = observed.containers.filter(mayRun);
   const inTurn = running.filter((container) => isItsTurn(container, running, ending, now));
-  for (const { name, id } of inTurn)
-    plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds: graceLeft(ending, now), why });
+  for (const { name, id } of inTurn) stop(plan, ending, { name, id }, now);
   if (inTurn.length < running.length) plan.waitUntil(dueOf(ending));
   if (running.length > 0) return "terminating";
 
@@ -62,6 +64,17 @@ export function planEnding(
   return observed.hasFiles ? "terminating" : "ended";
 }
 
+function stop(
+  plan: PlanInProgress,
+  ending: Ending,
+  { name, id }: Pick<ObservedContainer, "name" | "id">,
+  now: number,
+): void {
+  const gracePeriodSeconds = graceLeft(ending, now);
+  const hook = preStopOf(ending.pod, name, gracePeriodSeconds);
+  plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, ...hook, why: ending.why });
+}
+
 /**
  * A sidecar is stopped when what it serves has ended: all containers that are none, and the sidecars behind it. When the grace is over
  * nobody waits for anybody.
@@ -70,9 +83,10 @@ export function planEnding(
 function isItsTurn(
   { name }: ObservedContainer,
   running: readonly ObservedContainer[],
-  { sidecars, ...ending }: Ending,
+  ending: Ending,
   now: number,
 ): boolean {
+  const sidecars = ending.pod === undefined ? [] : sidecarsOf(ending.pod.spec).map((each) => each.name);
   const place = sidecars.indexOf(name);
   if (place < 0 || dueOf(ending) <= now) return true;
   return running.every((other) => {

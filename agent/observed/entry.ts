@@ -18,6 +18,7 @@ export interface Entry {
   readonly parents: Map<ContainerId, SandboxId>;
   loggedAttempts: ReadonlyMap<string, number>;
   hasFiles: boolean;
+  pendingHooks: ReadonlySet<string>;
   /** Under which ids events may name the pod. */
   ids: ReadonlySet<string>;
   /** Single sandboxes and containers to be read again, each by its latest mark. */
@@ -43,6 +44,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     parents: new Map(),
     loggedAttempts: new Map(),
     hasFiles: false,
+    pendingHooks: new Set(),
     ids: new Set(),
     staleIds: new Map(),
     isStale,
@@ -102,7 +104,7 @@ export function isDoubtful(entry: Entry, stopped: readonly NodeId[]): boolean {
 export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
   const newestFirst = <T extends { readonly attempt: number; readonly createdAt: number }>(all: Iterable<T>) =>
     [...all].toSorted((a, b) => b.attempt - a.attempt || b.createdAt - a.createdAt);
-  const { uid, namespace, name, loggedAttempts, hasFiles } = entry;
+  const { uid, namespace, name, loggedAttempts, hasFiles, pendingHooks } = entry;
   return {
     uid,
     namespace,
@@ -112,6 +114,7 @@ export function toObservedPod(entry: Entry, images: ObservedPod["images"]): Obse
     images,
     loggedAttempts,
     hasFiles,
+    pendingHooks,
     health: new Map(),
   };
 }

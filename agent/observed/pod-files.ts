@@ -1,10 +1,18 @@
 import type { Files } from "../../host/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
+import { instanceKey } from "../decide/observed.ts";
 import type { Owner } from "./from-cri.ts";
+
+export interface FoundFiles {
+  readonly exist: boolean;
+  readonly loggedAttempts: ReadonlyMap<string, number>;
+  /** By `instanceKey`. */
+  readonly pendingHooks: ReadonlySet<string>;
+}
 
 /** What is on the disk of a pod. */
 export interface PodFiles {
-  look(pod: Owner): Promise<{ readonly exist: boolean; readonly loggedAttempts: ReadonlyMap<string, number> }>;
+  look(pod: Owner): Promise<FoundFiles>;
   /**
    * The pods that have a folder below `pods/` or one of logs; what else stands there is not ours to remove. Only the latter
    * tells namespace and name: without it, both are empty.
@@ -27,6 +35,7 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
       );
       return {
         exist: folder !== undefined || containers !== undefined,
+        pendingHooks: folder === undefined ? new Set() : await pendingHooksOf(root, `pods/${uid}/containers`),
         loggedAttempts: new Map(
           attempts.flatMap(([container, n]) => (n === undefined ? [] : [[container, n] as const])),
         ),
@@ -40,6 +49,17 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
       return [...logged, ...nameless.map((uid) => ({ uid: uid as PodUid, namespace: "", name: "" }))];
     },
   };
+}
+
+/** Each instance whose hook is due has a mark, which `act/hook.ts` makes before the start and removes after the hook's success. */
+async function pendingHooksOf(root: Files, folder: string): Promise<ReadonlySet<string>> {
+  const pending = new Set<string>();
+  for (const name of await foldersOf(root, folder))
+    for (const { name: file } of (await root.list(`${folder}/${name}`)) ?? []) {
+      const [, attempt] = /^post-start-([0-9a-f]{8})$/.exec(file) ?? [];
+      if (attempt !== undefined) pending.add(instanceKey({ name, attempt: Number.parseInt(attempt, 16) }));
+    }
+  return pending;
 }
 
 async function foldersOf(files: Files, path: string): Promise<readonly string[]> {

@@ -62,6 +62,8 @@ export type Touched =
   | { readonly kind: "container"; readonly id: ContainerId }
   /** What the answer to CreateContainer tells is all that a look could: it is there, and has not been started. */
   | { readonly kind: "made"; readonly container: ObservedContainer }
+  /** A container whose `postStart` hook is due, or has succeeded. */
+  | { readonly kind: "hook"; readonly id: ContainerId; readonly instance: string; readonly isPending: boolean }
   /** The pod has files now, and none of its logs was touched. */
   | { readonly kind: "madeFiles" }
   | { readonly kind: "files" }
@@ -154,8 +156,8 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
 async function lookAtFiles(files: PodFiles, entry: Entry): Promise<void> {
   entry.areFilesStale = false;
   try {
-    const { exist, loggedAttempts } = await files.look(entry);
-    Object.assign(entry, { hasFiles: exist, loggedAttempts });
+    const { exist, ...found } = await files.look(entry);
+    Object.assign(entry, { hasFiles: exist, ...found });
   } catch (error) {
     entry.areFilesStale = true;
     throw error;
@@ -238,6 +240,12 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
       entry.parents.set(touched.container.id, touched.container.sandboxId);
       entry.containers.set(touched.container.id, touched.container);
       return;
+    case "hook": {
+      const others = [...entry.pendingHooks].filter((instance) => instance !== touched.instance);
+      entry.pendingHooks = new Set(touched.isPending ? [...others, touched.instance] : others);
+      touchOne(room, entry, touched.id);
+      return;
+    }
     case "container":
     case "sandbox":
       touchOne(room, entry, touched.id);

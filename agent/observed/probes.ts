@@ -4,7 +4,7 @@ import type { ContainerId, PodUid } from "../../proto/ids.ts";
 import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import { type ContainerHealth, newestOf, type ObservedPod } from "../decide/observed.ts";
+import { awaitsHook, type ContainerHealth, newestOf, type ObservedPod } from "../decide/observed.ts";
 import {
   afterProbe,
   beginProbe,
@@ -127,7 +127,7 @@ function lookAt(
   const now = new Map<ContainerId, Probed>();
   for (const container of allContainers(pod.spec).filter((each) => isProbed(pod, each))) {
     const newest = newestOf(observed, container.name);
-    if (newest?.state !== "running") continue;
+    if (newest?.state !== "running" || awaitsHook(observed, newest)) continue;
     const { id, startedAt } = newest;
     const podIP = pod.spec.hostNetwork === true ? room.hostIP() : observed.sandboxes[0]?.ips[0];
     const question = { uid, pod, container, id, podIP };

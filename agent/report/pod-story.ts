@@ -156,7 +156,7 @@ function keepStep({ steps }: Story, action: Action, ms: number): void {
   const step = stepOf(action, ms);
   if (step === undefined) return;
   if (step.what === "sandbox")
-    for (const [key, { what }] of steps) if (what === "create" || what === "start") steps.delete(key);
+    for (const [key, { what }] of steps) if (what !== "volumes" && what !== "pull") steps.delete(key);
   steps.set(`${step.what} ${step.container ?? ""}`, step);
 }
 
@@ -172,6 +172,8 @@ function stepOf(action: Action, ms: number): Step | undefined {
       return { what: "create", container: action.name, ms };
     case "startContainer":
       return { what: "start", container: action.name, ms };
+    case "runHook":
+      return { what: "postStart", container: action.name, ms };
     case "stopContainer":
     case "removeContainer":
     case "stopSandbox":

@@ -5,11 +5,17 @@ import { TranslateError } from "./translate-error.ts";
 /** What a probe or a hook asks a container, ready to be asked. */
 export type Enquiry =
   | { readonly kind: "exec"; readonly argv: readonly string[] }
-  | { readonly kind: "httpGet"; readonly url: string; readonly headers: readonly Header[] }
+  | {
+      readonly kind: "httpGet";
+      readonly url: string;
+      readonly headers: readonly Header[];
+      /** Any answer will do, whatever its status. */
+      readonly takesAnyStatus?: boolean;
+    }
   | { readonly kind: "tcpSocket"; readonly host: string; readonly port: number }
   | { readonly kind: "grpc"; readonly host: string; readonly port: number; readonly service: string };
 
-export type Header = readonly [name: string, value: string];
+type Header = readonly [name: string, value: string];
 
 type Handler = Pick<Probe, "exec" | "httpGet" | "tcpSocket" | "grpc">;
 
@@ -20,6 +26,8 @@ export interface EnquiryScene {
   readonly podIP: string | undefined;
   /** What an HTTP server is told who asks, unless the spec says otherwise. */
   readonly userAgent: string;
+  /** As with hooks: whoever answers an HTTP request has heard it. */
+  readonly takesAnyStatus?: boolean;
 }
 
 /**
@@ -62,6 +70,7 @@ function httpCall(
     kind: "httpGet",
     url: `${scheme.toLowerCase()}://${authority}${path.startsWith("/") ? path : `/${path}`}`,
     headers,
+    ...(scene.takesAnyStatus === true && { takesAnyStatus: true }),
   };
 }
 

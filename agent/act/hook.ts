@@ -1,0 +1,112 @@
+import type { Runtime } from "../../cri/runtime.ts";
+import { type Clock, sleep } from "../../host/clock.ts";
+import type { Files } from "../../host/files.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import { containerNamed } from "../../proto/kubernetes/containers.ts";
+import type { Container, LifecycleHandler, Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { Action } from "../decide/action.ts";
+import type { ObservedPod } from "../decide/observed.ts";
+import { enquiryOf } from "../translate/enquiry.ts";
+import type { NodeFacts } from "../translate/node-facts.ts";
+import { containerFolder, postStartMark } from "../translate/volumes.ts";
+
+/** A hook that did not succeed, in the words of whoever was asked. */
+class HookError extends Error {
+  override readonly name = "HookError";
+}
+
+export interface HookSettings {
+  readonly runtime: Pick<Runtime, "execSync" | "stopContainer">;
+  readonly clock: Clock;
+  readonly root: Files;
+  readonly facts: () => NodeFacts;
+}
+
+export interface HookScene {
+  readonly pod: Pod | undefined;
+  readonly observed: ObservedPod;
+}
+
+/** A hook may take its time, but not for ever: nothing else would tell that it hangs. */
+const LONGEST_POST_START_MS = 600_000;
+const SHORTEST_GRACE_SECONDS = 2;
+
+/** Says on the disk that the `postStart` hook of an instance is due, so that whoever comes after us knows. Throws `FilesError`. */
+export async function markPostStart(root: Files, pod: Pod, container: Container, attempt: number): Promise<void> {
+  const { uid = "" } = pod.metadata;
+  await root.makeFolder(containerFolder(uid, container.name), 0o750);
+  await root.makeFile(postStartMark(uid, container.name, attempt), 0o600);
+}
+
+/**
+ * Runs the `postStart` hook of a container that was started. Its mark stays until it has succeeded: hooks run at least once. Rejects with
+ * `HookError`, `TranslateError` or `FilesError`.
+ */
+export async function runPostStart(
+  settings: HookSettings,
+  { pod, observed }: HookScene,
+  { name, id, attempt }: Extract<Action, { kind: "runHook" }>,
+  signal: AbortSignal,
+): Promise<void> {
+  const container = pod && containerNamed(pod, name);
+  const hook = container?.lifecycle?.postStart;
+  if (pod !== undefined && container !== undefined && hook !== undefined)
+    await runHook(settings, hook, { pod, observed, container, id }, { timeoutMs: LONGEST_POST_START_MS, signal });
+  await settings.root.remove(postStartMark(observed.uid, name, attempt));
+}
+
+/**
+ * Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Answers whether the hook has failed, which keeps
+ * nobody from stopping. Rejects with `CriError`.
+ */
+export async function stopContainer(
+  settings: HookSettings,
+  { pod, observed }: HookScene,
+  { name, id, gracePeriodSeconds, preStop }: Extract<Action, { kind: "stopContainer" }>,
+  signal: AbortSignal,
+): Promise<{ readonly hasHookFailed?: boolean }> {
+  const { runtime, clock } = settings;
+  const container = pod && containerNamed(pod, name);
+  const hook = preStop === true ? container?.lifecycle?.preStop : undefined;
+  if (pod === undefined || container === undefined || hook === undefined) {
+    await runtime.stopContainer(id, gracePeriodSeconds, { signal });
+    return {};
+  }
+  const begunAt = clock.now();
+  let hasHookFailed = false;
+  try {
+    await runHook(settings, hook, { pod, observed, container, id }, { timeoutMs: gracePeriodSeconds * 1000, signal });
+  } catch {
+    // Whatever the hook says, the container is stopped; an event tells of it.
+    signal.throwIfAborted();
+    hasHookFailed = true;
+  }
+  const usedSeconds = Math.max(0, Math.floor((clock.now() - begunAt) / 1000));
+  await runtime.stopContainer(id, Math.max(gracePeriodSeconds - usedSeconds, SHORTEST_GRACE_SECONDS), { signal });
+  return { hasHookFailed };
+}
+
+interface Hooked {
+  readonly pod: Pod;
+  readonly observed: ObservedPod;
+  readonly container: Container;
+  readonly id: ContainerId;
+}
+
+async function runHook(
+  { runtime, clock, facts }: HookSettings,
+  { sleep: pause, ...handler }: LifecycleHandler,
+  { pod, observed, container, id }: Hooked,
+  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
+): Promise<void> {
+  if (pause !== undefined) return await sleep(clock, Math.min(pause.seconds * 1000, timeoutMs), signal);
+  // The API takes it for the sake of old manifests, and says that it fails.
+  if (handler.tcpSocket !== undefined) throw new HookError("a hook cannot ask a TCP socket");
+  const podIP = pod.spec.hostNetwork === true ? facts().hostIPs[0] : observed.sandboxes[0]?.ips[0];
+  // Loaded only where it is used: few containers have hooks.
+  const { createAsk, hookUserAgent: userAgent } = await import("./ask.ts");
+  const enquiry = enquiryOf(handler, { pod, container, podIP, userAgent, takesAnyStatus: true });
+  const { result, message } = await createAsk(runtime, userAgent)(enquiry, id, { timeoutMs, signal });
+  signal.throwIfAborted();
+  if (result === "failure" || result === "error") throw new HookError(message);
+}

@@ -1,0 +1,186 @@
+import { expect, test } from "bun:test";
+import type { Lifecycle } from "../../proto/kubernetes/gen/types.ts";
+import { linesOf, scenario } from "./scenario.ts";
+import { createStage, makePod } from "./stage.ts";
+
+const running = (command: string) => ({ exec: { command: [command] } });
+const hooked = (lifecycle: Lifecycle) => ({
+  containers: [
+    { name: "a", image: "busybox:1", lifecycle },
+    { name: "b", image: "busybox:1" },
+  ],
+});
+const told = /: (create|start|stop|run the|remove|failed)|report/;
+
+scenario(
+  "what comes behind a container waits for its postStart hook",
+  {
+    before: (stage) => void stage.runtime.commands.set("warm-up", { lastsMs: 5000 }),
+    async run(stage) {
+      await stage.offer(makePod("web", hooked({ postStart: running("warm-up") })));
+      await stage.advance("10s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+      "0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      5s web: run the postStart hook of container a (attempt 0)
+      5s report web Pending: a running, b waiting ContainerCreating
+      5s web: create container b (attempt 0): it has not run yet
+      5s web: start container b (attempt 0)
+      5s report web Running, ready: a running, b running"
+    `);
+  },
+);
+
+scenario(
+  "a container whose postStart hook fails is stopped and tried again",
+  {
+    before: (stage) => void stage.runtime.commands.set("warm-up", { exitCode: 1, stderr: "too cold" }),
+    async run(stage) {
+      await stage.offer(makePod("web", hooked({ postStart: running("warm-up") })));
+      await stage.advance("5s");
+      stage.runtime.commands.set("warm-up", {});
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+      "0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s web: failed to run the postStart hook of container a (attempt 0): too cold
+      0s web: stop container a within 30s: its postStart hook has failed
+      0s report web Pending: a terminated Error 143, b waiting ContainerCreating
+      0s web: create container a (attempt 1): it exited with code 143
+      0s report web Pending: a waiting ContainerCreating (restarts: 1), b waiting ContainerCreating
+      0s web: start container a (attempt 1)
+      0s web: failed to run the postStart hook of container a (attempt 1): too cold
+      0s web: stop container a within 30s: its postStart hook has failed
+      0s report web Pending: a waiting CrashLoopBackOff (restarts: 1), b waiting ContainerCreating
+      0s web: create container b (attempt 0): it has not run yet
+      0s web: remove container a: a newer instance has ended too
+      0s web: start container b (attempt 0)
+      0s report web Running: a waiting CrashLoopBackOff (restarts: 1), b running
+      10s web: create container a (attempt 2): it exited with code 143
+      10s report web Running: a waiting ContainerCreating (restarts: 2), b running
+      10s web: start container a (attempt 2)
+      10s web: run the postStart hook of container a (attempt 2)
+      10s report web Running, ready: a running (restarts: 2), b running"
+    `);
+  },
+);
+
+scenario(
+  "a preStop hook and the stop behind it share one grace",
+  {
+    before(stage) {
+      stage.runtime.commands.set("drain", { lastsMs: 4000 });
+      stage.runtime.programs.set("a", { onTerm: "ignores" });
+    },
+    async run(stage) {
+      const spec = { terminationGracePeriodSeconds: 10, ...hooked({ preStop: running("drain") }) };
+      await stage.offer(makePod("web", spec));
+      await stage.offer();
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+      "0s report web Running, ready, terminating: a running, b running
+      0s web: stop container b within 10s: its manifest is gone
+      10s web: stop container a, its preStop hook first, within 10s: its manifest is gone
+      10s report web Running, terminating: a terminated Error 137, b terminated Error 143
+      10s web: stop sandbox: its manifest is gone
+      10s report web Running, finished: a terminated Error 137, b terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a preStop hook that hangs is left when the grace is over",
+  {
+    before: (stage) => void stage.runtime.commands.set("drain", { lastsMs: 1_000_000 }),
+    async run(stage) {
+      const spec = { terminationGracePeriodSeconds: 5, ...hooked({ preStop: running("drain") }) };
+      await stage.offer(makePod("web", spec));
+      await stage.offer();
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+      "0s report web Running, ready, terminating: a running, b running
+      0s web: stop container b within 5s: its manifest is gone
+      5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
+      5s report web Running, terminating: a terminated Error 143, b terminated Error 143
+      5s web: stop sandbox: its manifest is gone
+      5s report web Running, finished: a terminated Error 143, b terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a hook may simply wait",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web", hooked({ preStop: { sleep: { seconds: 3 } } })));
+      await stage.offer();
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+      "0s report web Running, ready, terminating: a running, b running
+      0s web: stop container b within 30s: its manifest is gone
+      3s web: stop container a, its preStop hook first, within 30s: its manifest is gone
+      3s report web Running, terminating: a terminated Error 143, b terminated Error 143
+      3s web: stop sandbox: its manifest is gone
+      3s report web Running, finished: a terminated Error 143, b terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a pod that has to end does not wait for a postStart hook that hangs",
+  {
+    before: (stage) => void stage.runtime.commands.set("warm-up", { lastsMs: 1_000_000 }),
+    async run(stage) {
+      await stage.offer(makePod("web", hooked({ postStart: running("warm-up") })));
+      await stage.advance("5s");
+      await stage.offer();
+      await stage.advance("60s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+      "0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      5s report web Pending, terminating: a waiting ContainerCreating, b waiting ContainerCreating
+      5s web: stop container a within 30s: its manifest is gone
+      5s report web Pending, terminating: a terminated Error 143, b terminated ContainerStatusUnknown 137
+      5s web: stop sandbox: its manifest is gone
+      5s web: remove sandbox: its manifest is gone
+      5s web: remove the pod's files: its manifest is gone
+      5s report web Pending, finished: a terminated Error 143, b terminated ContainerStatusUnknown 137"
+    `);
+  },
+);
+
+test("users hear of hooks that fail", async () => {
+  const stage = await createStage({ isInCluster: true });
+  stage.runtime.commands.set("warm-up", { exitCode: 1 });
+  stage.runtime.commands.set("drain", { exitCode: 1 });
+  await stage.start();
+  await stage.apply("web", hooked({ postStart: running("warm-up"), preStop: running("drain") }));
+  await stage.advance("1s");
+  const lines = await stage.events("web");
+  expect(lines.filter((line) => /Hook|Killing/.test(line)).slice(0, 3)).toEqual([
+    "2x Warning FailedPostStartHook: PostStartHook failed",
+    "2x Normal Killing: FailedPostStartHook",
+    "2x Warning FailedPreStopHook: PreStopHook failed",
+  ]);
+});

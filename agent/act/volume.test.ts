@@ -85,6 +85,7 @@ const refused: readonly [type: string, path: string, why: string][] = [
   ["FileOrCreate", "dir", "is not a file: it is a directory"],
   ["Socket", "file", "is not a socket: it is a file"],
   ["CharDevice", "file", "is not a character device: it is a file"],
+  ["Hologram", "file", 'is to be of the type "Hologram", which this release does not know'],
   ["BlockDevice", "dir", "is not a block device: it is a directory"],
 ];
 for (const [type, path, why] of refused)

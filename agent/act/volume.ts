@@ -52,15 +52,21 @@ const HOST_PATH_KINDS: Readonly<Record<string, FileKind>> = {
 
 /** https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types */
 async function checkHostPath(machine: Files, volume: string, { path, type = "" }: HostPathVolumeSource): Promise<void> {
-  const kind = HOST_PATH_KINDS[type];
-  if (kind === undefined) return;
+  if (type === "") return;
+  const refuse = (why: string) =>
+    new TranslateError(
+      "FailedMount",
+      `MountVolume.SetUp failed for volume "${volume}" : hostPath type check failed: ${path} ${why}`,
+    );
+  const kind = Object.hasOwn(HOST_PATH_KINDS, type) ? HOST_PATH_KINDS[type] : undefined;
+  if (kind === undefined)
+    throw refuse(`is to be of the type ${JSON.stringify(type)}, which this release does not know`);
   const found = await machine.stat(path);
   if (found === undefined && type === "DirectoryOrCreate") return machine.makeFolder(path, 0o755);
   if (found === undefined && type === "FileOrCreate") return machine.write(path, "", 0o644);
   if (found?.kind === kind) return;
   const seen = found === undefined ? "does not exist" : `is a ${found.kind}`;
-  const wanted = `hostPath type check failed: ${path} is not a ${kind}`;
-  throw new TranslateError("FailedMount", `MountVolume.SetUp failed for volume "${volume}" : ${wanted}: it ${seen}`);
+  throw refuse(`is not a ${kind}: it ${seen}`);
 }
 
 /** Removes all that the pod has on the disk; refuses while something is mounted there, since removal would go through it. */

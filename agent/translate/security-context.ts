@@ -123,6 +123,7 @@ function verifyNonRoot(pod: Pod, container: Container, { uid, username }: ImageU
 
 /** No profile at all means Unconfined, unless the node's `seccompDefault` says otherwise; a nameless file means an error. */
 function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): SecurityProfile {
+  refuseUnknownType("seccompProfile", profile?.type);
   switch (profile?.type) {
     case "Unconfined":
       return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Unconfined });
@@ -146,6 +147,7 @@ function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): 
 }
 
 function apparmorProfile(profile: AppArmorProfile | undefined): SecurityProfile | undefined {
+  refuseUnknownType("appArmorProfile", profile?.type);
   switch (profile?.type) {
     case "Unconfined":
       return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Unconfined });
@@ -158,6 +160,15 @@ function apparmorProfile(profile: AppArmorProfile | undefined): SecurityProfile 
     case undefined:
       return undefined;
   }
+}
+
+/** A newer API may have more of them. To run without the confinement that was asked for would be a lie. */
+function refuseUnknownType(field: string, type: string | undefined): void {
+  if (type === undefined || ["Unconfined", "RuntimeDefault", "Localhost"].includes(type)) return;
+  throw new TranslateError(
+    "CreateContainerConfigError",
+    `${field} has a type that this release does not know: ${JSON.stringify(type)}`,
+  );
 }
 
 function selinux(options: SELinuxOptions | undefined) {

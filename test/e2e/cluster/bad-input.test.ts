@@ -3,7 +3,9 @@ import { mkdir, rm } from "node:fs/promises";
 import { until } from "../../bed/until.ts";
 import { createAuthority } from "../../upstream/pki.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { podOf } from "../manifest.ts";
 import { type Joining, nodeName, startJoining } from "./joining.ts";
+import { barePod } from "./objects.ts";
 
 setDefaultTimeout(90_000);
 
@@ -157,12 +159,12 @@ async function lastAttempt({ statusJson }: Joining): Promise<string | undefined>
   return cluster?.connection.state === "away" ? cluster.connection.lastError.at : cluster?.nodeStatus.error?.at;
 }
 
-describe.skipIf(skip !== undefined)("a node that is kept from its cluster by", () => {
+describe.skipIf(skip !== undefined)("bad input:", () => {
   let joining: Joining;
   beforeAll(async () => {
     joining = await startJoining();
     const { kubectl } = joining.plane;
-    await kubectl(["create", "serviceaccount", "node"]);
+    for (const name of ["default", "node"]) await kubectl(["create", "serviceaccount", name]);
     await kubectl([
       "create",
       "clusterrolebinding",
@@ -178,7 +180,7 @@ describe.skipIf(skip !== undefined)("a node that is kept from its cluster by", (
   });
 
   for (const { what, bring, says, heal } of rows)
-    test(`${what} says so once, in the log and by berth status, and joins when that is put right`, async () => {
+    test(`a node that is kept from its cluster by ${what} says so once, in the log and by berth status, and joins when that is put right`, async () => {
       await bring(joining);
       await joining.begin();
       const { pid } = joining.node.agent;
@@ -199,6 +201,29 @@ describe.skipIf(skip !== undefined)("a node that is kept from its cluster by", (
       expect([joining.node.agent.isRunning, joining.node.agent.pid]).toEqual([true, pid]);
       await until("what is over", 45_000, async () => !/trying again|not \w+ yet/.test(await joining.status()));
     });
+
+  test("a pod with the most of annotations that the API server takes runs, and a static one with more is refused", async () => {
+    const { node, plane } = joining;
+    await joining.put(joining.right());
+    await joining.configure();
+    await joining.begin();
+    await joining.ready();
+    const annotations = (bytes: number) => ({ annotations: { "example.com/large": "x".repeat(bytes) } });
+    const pod = barePod("most");
+    const most = { ...pod, metadata: { ...pod.metadata, ...annotations(250_000) }, spec: { ...pod.spec, nodeName } };
+    await plane.kubectl(["create", "--filename=-"], { input: JSON.stringify(most) });
+    await plane.kubectl(["wait", "--for=condition=Ready", "pod/most", "--timeout=30s"]);
+    const larger = podOf("larger", {}, { automountServiceAccountToken: false });
+    await node.put({ ...larger, metadata: { ...larger.metadata, ...annotations(300_000) } });
+    await node.logged(
+      "manifest refused",
+      "larger.yaml:",
+      "metadata.annotations: Too long: may not be more than 262144 bytes",
+    );
+    await plane.kubectl(["delete", "pod", "most", "--timeout=30s"]);
+    await node.removeFile("larger.yaml");
+    await node.empty();
+  });
 
   const ends: readonly (readonly [string, (joining: Joining) => Promise<unknown>, RegExp])[] = [
     [
@@ -223,7 +248,7 @@ describe.skipIf(skip !== undefined)("a node that is kept from its cluster by", (
     ],
   ];
   for (const [what, bring, says] of ends)
-    test(`${what} ends with one line and code 1`, async () => {
+    test(`an agent with ${what} ends with one line and code 1`, async () => {
       await rm(joining.path("kubelet.conf"), { recursive: true, force: true });
       await bring(joining);
       const before = (await joining.node.log()).length;

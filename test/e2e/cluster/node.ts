@@ -19,6 +19,8 @@ export interface ClusterNode {
   kubectl(...args: readonly string[]): Promise<string>;
   /** `kubectl apply` for all of these. */
   apply(manifests: readonly Manifest[], version?: KubectlVersion): Promise<void>;
+  /** `kubectl create` for all of these: one request each, where `apply` makes two. */
+  create(manifests: readonly Manifest[]): Promise<void>;
   /** The pods of the workload `app`, or all of them, by name. */
   pods(app?: string): Promise<readonly Pod[]>;
   pod(name: string): Promise<Pod>;
@@ -99,6 +101,10 @@ function createClusterNode(plane: ControlPlane, node: Node, end: () => Promise<v
     async apply(items, version = "1.36") {
       const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
       await plane.kubectl(["apply", "--filename=-"], { version, input });
+    },
+    async create(items) {
+      const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+      await plane.kubectl(["create", "--filename=-"], { input });
     },
     async pods(app) {
       const selector = app === undefined ? [] : [`--selector=app=${app}`];

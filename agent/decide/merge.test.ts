@@ -78,6 +78,21 @@ test("a pod carries the time at which it was taken, to the millisecond, and keep
   expect(changed.map(seen)).toEqual(added.map(seen));
 });
 
+const answers: readonly [name: string, more: Partial<DesiredPod>, becomes: DesiredPod["admission"]][] = [
+  ["one that runs stays taken", {}, undefined],
+  [
+    "one that was rejected is asked about anew",
+    { admission: { kind: "rejected", reason: "r", message: "m" } },
+    { kind: "awaited" },
+  ],
+  ["so is one that has ended", { isPlaceFree: true }, { kind: "awaited" }],
+];
+for (const [name, more, becomes] of answers)
+  test(`of pods that change under their own uid, ${name}`, () => {
+    const { changed } = mergeSource([wanted("1", "web", more)], "file", [offer("1", "web", { hostNetwork: true })], 50);
+    expect(changed.map(({ admission, isPlaceFree }) => [admission, isPlaceFree])).toEqual([[becomes, undefined]]);
+  });
+
 test("what a manifest says of that time itself does not count, and is no change", () => {
   const { metadata, spec } = pod("1", "web");
   const offered = [{ pod: { metadata: { ...metadata, annotations: { ...annotations, a: "b" } }, spec }, source: file }];

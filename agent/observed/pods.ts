@@ -104,8 +104,9 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
     observe: (uid, desired) => observe(room, uid, desired),
     audit: () => audit(room),
     isBegun(uid) {
-      const { sandboxes, containers } = entries.get(uid) ?? {};
-      return room.isComplete ? Boolean(sandboxes?.size || containers?.size) : "unknown";
+      const { sandboxes, containers, staleIds } = entries.get(uid) ?? {};
+      // What was only listed yet is to be read.
+      return room.isComplete ? Boolean(sandboxes?.size || containers?.size || staleIds?.size) : "unknown";
     },
     lose(why) {
       room.isComplete = false;

@@ -170,15 +170,35 @@ scenario(
   () => {},
 );
 
-test("nor where the records of the last agent are lost: what runs, and what was told, was taken", async () => {
+async function loseRecords({ disk }: Stage): Promise<void> {
+  const root = disk.at("/root");
+  for (const { name } of (await root.list("berth/pods")) ?? []) await root.remove(`berth/pods/${name}`);
+}
+
+test("what runs was taken, also where no record and no API server says so", async () => {
+  const stage = await createStage({ isInCluster: true, maxPods: 2 });
+  stage.kube.failures = { patch: Array.from({ length: 99 }, () => new KubeError("SERVER", "nobody is told")) };
+  await stage.start();
+  for (const name of ["a", "b"]) await stage.apply(name);
+  await stage.advance("5s");
+  await stage.stop();
+  await loseRecords(stage);
+  expect((await stage.kube.user.get(pods("default"), "b")).status?.startTime).toBeUndefined();
+  stage.kube.failures = {};
+  stage.maxPods = 1;
+  await stage.start();
+  await stage.advance("5s");
+  expect(await stage.shown()).toEqual(["a Running, ready: a running", "b Running, ready: a running"]);
+});
+
+test("what the API server shows to have begun was taken, also where nothing of it runs and no record says so", async () => {
   const stage = await begin({ maxPods: 3 });
   for (const name of ["a", "b"]) await stage.apply(name);
   // Nothing of it runs, and the API server shows its start.
   await stage.apply("waits", { volumes: [{ name: "v", secret: { secretName: "s" } }] });
   await stage.advance("5s");
   await stage.stop();
-  const records = stage.disk.at("/root");
-  for (const { name } of (await records.list("berth/pods")) ?? []) await records.remove(`berth/pods/${name}`);
+  await loseRecords(stage);
   const { items } = await stage.kube.user.list(pods(), {});
   expect(items.map(({ status }) => status?.startTime)).toHaveLength(3);
   stage.maxPods = 1;
@@ -329,9 +349,10 @@ test("nobody is rejected for the sake of a pod that has ended while no agent ran
 });
 
 test("a pod that asks for what this node cannot do takes no place", async () => {
-  const stage = await begin({ maxPods: 1 });
+  const stage = await createStage({ isInCluster: true, maxPods: 1 });
   await stage.apply("odd", { hostUsers: false });
   await stage.apply("web");
+  await stage.start();
   await stage.advance("5s");
   expect(await stage.shown()).toEqual([
     "odd Failed (PodFeatureUnsupported): no containers",

@@ -53,7 +53,7 @@ describe.skipIf(skip !== undefined)("on a node with twenty places", () => {
       "twenty are up",
       "crowd",
       (all) => all.filter(isUp).length === 20 && all.filter(isFailed).length === 80,
-      60_000,
+      100_000,
     );
     const running = pods.filter(isUp);
     expect(await cluster.running()).toEqual({ containers: uidsOf(running), sandboxes: uidsOf(running) });
@@ -74,7 +74,7 @@ describe.skipIf(skip !== undefined)("on a node with twenty places", () => {
     expect(describedEvents(text)).toEqual([
       { type: "Warning", reason: "OutOfpods", from: "kubelet", message: full(20) },
     ]);
-  });
+  }, 150_000);
 
   test("an agent that was killed and has ten places now leaves all of them as they are", async () => {
     const before = (await cluster.pods("crowd")).map(lifeOf);

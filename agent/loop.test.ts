@@ -88,6 +88,20 @@ test("an action that says it is done, and of which nothing is seen, is a failure
   );
 });
 
+test("what only an event has told yet is reported, and acted upon once the runtime shows it", async () => {
+  const reports: string[] = [];
+  const { clock, seen, loop, want, told } = createScene({ report: (uid) => void reports.push(uid) });
+  const uid = want("web");
+  seen.set(uid, { images: present, isAhead: true });
+  loop.wake(uid);
+  await clock.advance(5000);
+  expect({ reports, acts: told() }).toEqual({ reports: ["web"], acts: [] });
+  seen.set(uid, { images: present });
+  loop.wake(uid);
+  await rest();
+  expect(told()[0]).toBe("5s web: prepareVolumes");
+});
+
 test("an action that fails is tried again after a delay that doubles", async () => {
   const { clock, seen, acts, loop, want, told } = createScene();
   acts.runSandbox = () => Promise.reject(new CriError("UNKNOWN", "RunPodSandbox", "no network"));

@@ -97,6 +97,8 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   pod.memory = decision.memory;
   lookAgain(hall, pod, decision.lookAgainAt);
   if (decision.stage === "finished") return true;
+  // Whoever is ahead of the runtime looks again when that has followed.
+  if (observed.isAhead) return false;
   await carryOut(hall, look, decision);
   return false;
 }

@@ -16,8 +16,7 @@ describe("which source comes first", () => {
   for (const [runtimeName, runtimeVersion, sources] of [
     ["containerd", "1.6.20~ds1", ["containerd-events", "cri-events"]],
     ["containerd", "v1.7.24", ["containerd-events", "cri-events"]],
-    ["containerd", "v2.1.9", ["cri-events", "containerd-events"]],
-    ["containerd", "10.0.0", ["cri-events", "containerd-events"]],
+    ["containerd", "v2.1.9", ["containerd-events", "cri-events"]],
     ["cri-o", "1.33.0", ["cri-events", "containerd-events"]],
   ] as const)
     test(`${runtimeName} ${runtimeVersion}: ${sources[0]}`, () => {
@@ -66,7 +65,10 @@ describe("containerd's own events", () => {
     containerId: "c",
     isSandbox: undefined,
   });
-  const exit = (id: string) => TaskExit.encode(TaskExit.fromPartial({ containerId: "c", id, exitStatus: 137 }));
+  const exitedAt = { seconds: 1_700_000_000n, nanos: 5 };
+  const exit = (id: string) => TaskExit.encode(TaskExit.fromPartial({ containerId: "c", id, exitStatus: 3, exitedAt }));
+  const told = { exit: { exitCode: 3, finishedAt: 1_700_000_000_000_000_005n } };
+  const timeless = TaskExit.encode(TaskExit.fromPartial({ containerId: "c", id: "c", exitStatus: 3 }));
   const deletion = (id: string) => TaskDelete.encode(TaskDelete.fromPartial({ containerId: "c", id }));
   const rows: readonly [string, Envelope, ContainerEvent | undefined][] = [
     [
@@ -79,7 +81,12 @@ describe("containerd's own events", () => {
       envelope("containerd.events.TaskStart", TaskStart.encode({ containerId: "c", pid: 7 })),
       heard("started"),
     ],
-    ["its first process ended", envelope("containerd.events.TaskExit", exit("c")), heard("stopped")],
+    [
+      "its first process ended, and how",
+      envelope("containerd.events.TaskExit", exit("c")),
+      { ...heard("stopped"), ...told },
+    ],
+    ["an end at no time is only an end", envelope("containerd.events.TaskExit", timeless), heard("stopped")],
     ["a command executed in it ended: no change", envelope("containerd.events.TaskExit", exit("exec-1")), undefined],
     ["its task was deleted", envelope("containerd.events.TaskDelete", deletion("")), heard("stopped")],
     [

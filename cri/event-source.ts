@@ -15,7 +15,7 @@ import {
 import type { PodUid, SandboxId } from "../proto/ids.ts";
 import type { Connection } from "./connection.ts";
 import type { CriError } from "./error.ts";
-import type { ContainerChange, EventSource, RuntimeEvent } from "./runtime.ts";
+import type { ContainerChange, EventSource, RuntimeEvent, ToldExit } from "./runtime.ts";
 import { runtimeVerb, type Verb, verbOf } from "./verb.ts";
 
 export type ContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
@@ -63,12 +63,12 @@ function createEventStream<Request>(source: EventSource, verb: Verb<Request, Hea
 }
 
 /**
- * The ways to try, best first. containerd 1.7 has GetContainerEvents, but hands each event to only one of its streams,
- * the abandoned ones included, so that events are lost after every reconnect; 1.6 has none at all.
+ * The ways to try, best first. containerd's own events come some forty milliseconds before those of its CRI, which wait until a
+ * container that has ended is tidied away, and they tell how it ended. Besides, 1.7 hands each event of its CRI to only one of its
+ * streams, the abandoned ones included, so that events are lost after every reconnect; 1.6 has none at all.
  */
-export function eventStreamsOf({ runtimeName, runtimeVersion }: VersionResponse): readonly EventStream[] {
-  if (runtimeName === "containerd" && /^v?1\./.test(runtimeVersion)) return [containerdEvents, criEvents];
-  return [criEvents, containerdEvents];
+export function eventStreamsOf({ runtimeName }: Pick<VersionResponse, "runtimeName">): readonly EventStream[] {
+  return runtimeName === "containerd" ? [containerdEvents, criEvents] : [criEvents, containerdEvents];
 }
 
 const changes: Readonly<Record<number, ContainerChange>> = {
@@ -98,11 +98,12 @@ export function readCriEvent(event: ContainerEventResponse): ContainerEvent {
 /** Undefined for what is no change of a container, such as the end of a command executed in it. */
 export function readContainerdEvent({ event }: Envelope): ContainerEvent | undefined {
   const bytes = event?.value ?? new Uint8Array();
-  const changed = (change: ContainerChange, containerId: string): ContainerEvent => ({
+  const changed = (change: ContainerChange, containerId: string, exit?: ToldExit): ContainerEvent => ({
     kind: "container",
     change,
     containerId,
     isSandbox: undefined,
+    ...(exit && { exit }),
   });
   // containerd calls a type by its bare name; other writers of google.protobuf.Any put a host before it.
   switch (event?.typeUrl.split("/").at(-1)) {
@@ -111,14 +112,19 @@ export function readContainerdEvent({ event }: Envelope): ContainerEvent | undef
     case "containerd.events.TaskStart":
       return changed("started", TaskStart.decode(bytes).containerId);
     case "containerd.events.TaskExit":
-      return stopped(TaskExit.decode(bytes));
+      return exited(TaskExit.decode(bytes));
     case "containerd.events.TaskDelete":
       return stopped(TaskDelete.decode(bytes));
     default:
       return undefined;
   }
 
-  function stopped({ containerId, id }: TaskExit | TaskDelete) {
+  function stopped({ containerId, id }: TaskDelete) {
     return id === "" || id === containerId ? changed("stopped", containerId) : undefined;
+  }
+  function exited({ containerId, id, exitStatus: exitCode, exitedAt }: TaskExit) {
+    if (id !== "" && id !== containerId) return undefined;
+    const finishedAt = (exitedAt?.seconds ?? 0n) * 1_000_000_000n + BigInt(exitedAt?.nanos ?? 0);
+    return changed("stopped", containerId, finishedAt > 0n ? { exitCode, finishedAt } : undefined);
   }
 }

@@ -58,7 +58,16 @@ export type RuntimeEvent =
       readonly podSandboxId?: SandboxId;
       /** Undefined where the source does not tell. */
       readonly isSandbox: boolean | undefined;
+      /** How it ended, where the source of a stop tells it: the runtime's own status may say it some ten milliseconds later. */
+      readonly exit?: ToldExit;
     };
+
+/** The end of a container in the words of its status. */
+export interface ToldExit {
+  readonly exitCode: number;
+  /** In nanoseconds since the epoch. */
+  readonly finishedAt: bigint;
+}
 
 export type RuntimeEventListener = (event: RuntimeEvent) => void;
 

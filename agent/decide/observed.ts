@@ -20,6 +20,11 @@ export interface ObservedPod {
   readonly pendingHooks: ReadonlySet<string>;
   /** What probes say of the containers that run; one without probes is missing. */
   readonly health: ReadonlyMap<ContainerId, ContainerHealth>;
+  /**
+   * True while an event has told an end that the runtime itself does not show yet: enough to tell others of, and nothing to act upon,
+   * since what is done to a container by then might be done to one that lives.
+   */
+  readonly isAhead?: boolean;
 }
 
 /** What the probes of a container that runs say of it. */

@@ -1,3 +1,4 @@
+import type { ToldExit } from "../../cri/runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../decide/observed.ts";
 import { type ContainerEvent, hasEnded, isNews } from "./events.ts";
@@ -32,6 +33,12 @@ export interface Entry {
   readonly heard: ContainerEvent[];
   /** How often in a row a stop was heard of that the runtime did not show yet. */
   doubts: number;
+  /** How containers have ended by the word of an event, until the runtime's own status says it too. */
+  readonly toldExits: Map<ContainerId, ToldExit>;
+  /** Of what a stop was heard that the runtime does not show yet. */
+  readonly doubtful: Set<NodeId>;
+  /** Whether these are going to be read again by themselves. */
+  isAwaited: boolean;
 }
 
 export function createEntry(uid: PodUid, namespace: string, name: string, isStale: boolean): Entry {
@@ -52,6 +59,9 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     mutations: 0,
     heard: [],
     doubts: 0,
+    toldExits: new Map(),
+    doubtful: new Set(),
+    isAwaited: false,
   };
 }
 
@@ -61,8 +71,11 @@ function knownOf(entry: Entry, id: string): ObservedSandbox | ObservedContainer 
 
 /** Whether an event is worth a turn of its pod. Of what is still to be read nobody can tell yet. */
 export function mayBeNews(entry: Entry, event: ContainerEvent): boolean {
-  return entry.staleIds.has(event.containerId as NodeId) || isNews(event, knownOf(entry, event.containerId));
+  const id = event.containerId as NodeId;
+  return entry.staleIds.has(id) || isAhead(entry, id) || isNews(event, knownOf(entry, id));
 }
+
+const isAhead = ({ toldExits }: Entry, id: NodeId): boolean => toldExits.has(id as ContainerId);
 
 export function markStale(entry: Entry, id: NodeId): void {
   entry.staleIds.set(id, {});
@@ -74,6 +87,7 @@ export function dropFrom(entry: Entry, id: NodeId): void {
   entry.containers.delete(id as ContainerId);
   entry.parents.delete(id as ContainerId);
   entry.staleIds.delete(id);
+  entry.toldExits.delete(id as ContainerId);
 }
 
 /** Marks what the events of a pod have made stale. Returns the ids of which a stop was heard. */
@@ -82,8 +96,9 @@ export function digestEvents(entry: Entry): readonly NodeId[] {
   for (const event of entry.heard.splice(0)) {
     const id = event.containerId as NodeId;
     const known = knownOf(entry, id);
-    if (!isNews(event, known)) continue;
+    if (!isNews(event, known) && !isAhead(entry, id)) continue;
     if (event.change === "stopped") stopped.push(id);
+    if (isBelieved(event) && known !== undefined && !("ready" in known)) entry.toldExits.set(known.id, event.exit);
     // What one of our own calls has just made is going to be read anyway; the event is its echo.
     if (entry.staleIds.has(id)) continue;
     if (known === undefined) entry.isStale = true;
@@ -92,19 +107,31 @@ export function digestEvents(entry: Entry): readonly NodeId[] {
   return stopped;
 }
 
-/** True when a stop was heard of, and the runtime still shows the thing alive. */
-export function isDoubtful(entry: Entry, stopped: readonly NodeId[]): boolean {
-  return stopped.some((id) => {
-    const known = knownOf(entry, id);
-    return known !== undefined && !hasEnded(known);
-  });
+/** What the kernel kills for its memory ends so too, and that only the runtime's status tells. */
+const SIGKILLED = 137;
+
+function isBelieved(event: ContainerEvent): event is ContainerEvent & { readonly exit: ToldExit } {
+  return event.exit !== undefined && event.exit.exitCode !== SIGKILLED;
+}
+
+/** True of what is known to have stopped by an event alone. */
+export function isDoubtful(entry: Entry, id: NodeId): boolean {
+  const known = knownOf(entry, id);
+  return known !== undefined && (!hasEnded(known) || isAhead(entry, id));
+}
+
+/** The runtime has shown life for so long after an event told of an end that it is right; what was believed is read again. */
+export function disbelieve({ doubtful, toldExits, staleIds }: Entry): void {
+  doubtful.clear();
+  for (const id of toldExits.keys()) staleIds.set(id, {});
+  toldExits.clear();
 }
 
 /** The entry as decisions see it. */
 export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
   const newestFirst = <T extends { readonly attempt: number; readonly createdAt: number }>(all: Iterable<T>) =>
     [...all].toSorted((a, b) => b.attempt - a.attempt || b.createdAt - a.createdAt);
-  const { uid, namespace, name, loggedAttempts, hasFiles, pendingHooks } = entry;
+  const { uid, namespace, name, loggedAttempts, hasFiles, pendingHooks, toldExits } = entry;
   return {
     uid,
     namespace,
@@ -116,5 +143,6 @@ export function toObservedPod(entry: Entry, images: ObservedPod["images"]): Obse
     hasFiles,
     pendingHooks,
     health: new Map(),
+    ...(toldExits.size > 0 && { isAhead: true }),
   };
 }

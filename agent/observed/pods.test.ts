@@ -418,6 +418,59 @@ test("a stop that the runtime shows a moment later is seen then, and looked for 
   expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: a #0 running", "5 ms: a #0 running", "15 ms: a #0 exited"]);
 });
 
+/** A pod whose container the event of an end was heard of, and what each look shows: the state, and whether it is only told. */
+async function createToldScene(exitCode: number) {
+  const scene = await createReadScene();
+  const finishedAt = BigInt(scene.clock.now()) * 1_000_000n;
+  const stop = { kind: "container", change: "stopped", containerId: scene.container, isSandbox: undefined } as const;
+  scene.pods.hear({ ...stop, exit: { exitCode, finishedAt } });
+  const look = async () => {
+    const { isAhead = false, containers } = await scene.pods.observe(uid, desired);
+    const [container] = containers;
+    const end = container?.state === "exited" ? `${container.reason} ${container.exitCode}` : container?.state;
+    return [`${end}${isAhead ? ", not shown yet" : ""}`];
+  };
+  return { ...scene, look, finishedAt };
+}
+
+test("how a container has ended is believed from the event, until the runtime shows it too", async () => {
+  const scene = await createToldScene(3);
+  scene.clock.wakeAt(scene.clock.now() + 12, () => scene.runtime.exit(scene.container, 3));
+  expect(await lookWhenWoken(scene, 1000)).toEqual([
+    "0 ms: Error 3, not shown yet",
+    "5 ms: Error 3, not shown yet",
+    "15 ms: Error 3",
+  ]);
+});
+
+test("an end that was only told reads as it is going to be shown", async () => {
+  const { pods, finishedAt } = await createToldScene(0);
+  const { containers, isAhead } = await pods.observe(uid, desired);
+  const end = { state: "exited", exitCode: 0, reason: "Completed", finishedAt: Number(finishedAt / 1_000_000n) };
+  expect({ isAhead, container: containers[0] }).toMatchObject({ isAhead: true, container: end });
+});
+
+test("an end by SIGKILL is not believed from the event, since only the runtime tells whether memory was the reason", async () => {
+  const scene = await createToldScene(137);
+  scene.clock.wakeAt(scene.clock.now() + 2, () => scene.runtime.exit(scene.container, 137, "OOMKilled"));
+  expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: running", "5 ms: OOMKilled 137"]);
+});
+
+test("an end that the runtime never shows is believed no more after 1.3 s", async () => {
+  const scene = await createToldScene(0);
+  const looks = await lookWhenWoken(scene, 3000);
+  expect(looks.slice(-2)).toEqual(["635 ms: Completed 0, not shown yet", "1275 ms: running"]);
+  expect(looks).toHaveLength(9);
+});
+
+test("an end that was told is not forgotten when the runtime could not be asked", async () => {
+  const scene = await createToldScene(3);
+  scene.runtime.failures.containerStatus = [new CriError("UNAVAILABLE", "ContainerStatus", "gone")];
+  await expect(scene.pods.observe(uid, desired)).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  scene.clock.wakeAt(scene.clock.now() + 3, () => scene.runtime.exit(scene.container, 3));
+  expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: Error 3, not shown yet", "5 ms: Error 3"]);
+});
+
 for (const isRead of [true, false])
   test(`a stop right after our own start is looked for again${isRead ? "" : ", even where the container was never read before"}`, async () => {
     const scene = await createReadScene();

@@ -10,6 +10,7 @@ import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/ob
 import {
   createEntry,
   digestEvents,
+  disbelieve,
   type Entry,
   isDoubtful,
   markStale,
@@ -150,7 +151,7 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   const stopped = digestEvents(entry);
   await refreshEntry(room, entry);
   claimIds(room, entry);
-  awaitDoubtful(room, entry, stopped);
+  if (awaitDoubtful(room, entry, stopped) === "given up") await refreshEntry(room, entry);
   return toObservedPod(entry, await imagesOf(room, entry, desired));
 }
 
@@ -197,24 +198,29 @@ const DOUBT_FIRST_MS = 5;
 const MOST_DOUBTS = 8;
 
 /*
- * The event of an exit can be ahead of the runtime's own status by some milliseconds. What was heard is believed, so the
+ * The event of an exit can be ahead of the runtime's own status by some ten milliseconds. What was heard is believed, so the
  * status is read again after 5, 10, 20 … 640 ms; if it still shows life then, the status is right and the event was not.
  */
-function awaitDoubtful({ clock, wake }: Room, entry: Entry, stopped: readonly NodeId[]): void {
-  if (!isDoubtful(entry, stopped)) {
-    if (stopped.length > 0) entry.doubts = 0;
-    return;
-  }
+function awaitDoubtful({ clock, wake }: Room, entry: Entry, stopped: readonly NodeId[]): "given up" | undefined {
+  const { doubtful, toldExits } = entry;
+  for (const id of [...stopped, ...toldExits.keys()]) doubtful.add(id);
+  for (const id of doubtful) if (!isDoubtful(entry, id)) doubtful.delete(id);
+  if (doubtful.size === 0) entry.doubts = 0;
+  if (doubtful.size === 0 || entry.isAwaited) return undefined;
   if (entry.doubts === MOST_DOUBTS) {
     entry.doubts = 0;
-    return;
+    disbelieve(entry);
+    return "given up";
   }
+  entry.isAwaited = true;
   const delayMs = DOUBT_FIRST_MS * 2 ** entry.doubts++;
   clock.wakeAt(clock.now() + delayMs, () => {
-    for (const id of stopped)
+    entry.isAwaited = false;
+    for (const id of doubtful)
       entry.heard.push({ kind: "container", change: "stopped", containerId: id, isSandbox: undefined });
     wake(entry.uid);
   });
+  return undefined;
 }
 
 function touch(room: Room, uid: PodUid, touched: Touched): void {

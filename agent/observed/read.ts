@@ -1,6 +1,12 @@
 import { CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
-import { type Container, ContainerState, type PodSandbox, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import {
+  type Container,
+  ContainerState,
+  type ContainerStatus,
+  type PodSandbox,
+  PodSandboxState,
+} from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { dropFrom, type Entry, type Mark, markStale, type NodeId } from "./entry.ts";
 import { toObservedContainer, toObservedSandbox } from "./from-cri.ts";
@@ -69,6 +75,22 @@ function isKnownContainer(entry: Entry, { id, state }: Container): boolean {
   }
 }
 
+/**
+ * A runtime tidies a container away before its status says that it has ended, which takes some ten milliseconds. Until then the event
+ * is believed, in the words that the status is going to have.
+ */
+function withToldExit({ toldExits }: Entry, status: ContainerStatus): ContainerStatus {
+  const id = status.id as ContainerId;
+  const told = toldExits.get(id);
+  if (told === undefined) return status;
+  if (status.state !== ContainerState.CONTAINER_RUNNING) {
+    toldExits.delete(id);
+    return status;
+  }
+  const reason = told.exitCode === 0 ? "Completed" : "Error";
+  return { ...status, ...told, reason, state: ContainerState.CONTAINER_EXITED };
+}
+
 /*
  * An audit can overtake a status:
  *
@@ -85,7 +107,7 @@ async function readOne({ runtime, lastWords }: Reading, entry: Entry, id: NodeId
       const sandbox = toObservedSandbox(await runtime.podSandboxStatus(id as SandboxId));
       entry.sandboxes.set(sandbox.id, sandbox);
     } else {
-      const status = await runtime.containerStatus(id as ContainerId);
+      const status = withToldExit(entry, await runtime.containerStatus(id as ContainerId));
       const container = toObservedContainer({ ...status, message: await lastWords.of(status) }, parent);
       entry.containers.set(container.id, container);
     }

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
-import type { ContainerChange, EventSource, Runtime, RuntimeEvent } from "../../cri/runtime.ts";
+import type { ContainerChange, EventSource, Runtime, RuntimeEvent, ToldExit } from "../../cri/runtime.ts";
 import {
   ContainerConfig,
   ContainerState,
@@ -444,21 +444,23 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(heard).toHaveLength(count);
     });
 
-    test("an end is told within a second", async () => {
-      const stopped = Promise.withResolvers<number>();
+    test("an end is told within a second, and by containerd's own events as the status will have it", async () => {
+      const stopped = Promise.withResolvers<{ readonly at: number; readonly exit: ToldExit | undefined }>();
       const connected = Promise.withResolvers<void>();
       const listener = new AbortController();
       let container: ContainerId | undefined;
       const following = runtime.events((event) => {
         if (event.kind === "connected") connected.resolve();
         if (isChange(event) && event.change === "stopped" && event.containerId === container)
-          stopped.resolve(Date.now());
+          stopped.resolve({ at: Date.now(), exit: event.exit });
       }, listener.signal);
       await connected.promise;
       container = (await aPod("obeys-term")).container;
       await runtime.stopContainer(container, 0);
-      const { finishedAt } = await runtime.containerStatus(container);
-      expect((await stopped.promise) - Number(finishedAt / 1_000_000n)).toBeLessThan(1_000);
+      const { finishedAt, exitCode } = await runtime.containerStatus(container);
+      const { at, exit } = await stopped.promise;
+      expect(at - Number(finishedAt / 1_000_000n)).toBeLessThan(1_000);
+      expect(exit).toEqual(subject.source === "containerd-events" ? { exitCode, finishedAt } : undefined);
       listener.abort();
       await following;
     });

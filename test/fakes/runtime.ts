@@ -647,6 +647,7 @@ export class FakeRuntime implements Runtime {
       change,
       containerId: thing.id,
       isSandbox: isKnown ? thing === sandbox : undefined,
+      ...(!isKnown && change === "stopped" && "exitCode" in thing ? { exit: exitOf(thing) } : {}),
       ...(isKnown ? { podSandboxId: sandbox.id } : {}),
       ...(isKnown && uid !== undefined ? { podUid: uid as PodUid } : {}),
     });
@@ -711,3 +712,5 @@ function aboutSandbox({ metadata }: PodSandboxConfig): string {
 function aboutContainer(sandbox: PodSandboxConfig, { metadata }: ContainerConfig): string {
   return `${sandbox.metadata?.namespace}/${sandbox.metadata?.name}/${metadata?.name} #${metadata?.attempt}`;
 }
+
+const exitOf = ({ exitCode, finishedAt }: FakeContainer) => ({ exitCode, finishedAt });

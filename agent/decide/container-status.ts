@@ -30,6 +30,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const runsOnce = isInitContainer(scene.desired.pod, container.name) && !isSidecar(container);
   const health = newest && healthOf(observed, newest);
   const { requests } = container.resources ?? {};
+  const shown = isAboutToStart(newest, memory) ? undefined : newest;
   return {
     name: container.name,
     state,
@@ -37,14 +38,22 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     ready: runsOnce ? state.terminated?.exitCode === 0 : health?.isReady === true,
     started: !runsOnce && health?.isStarted === true,
     restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
-    image: newest?.image || imageOf(container),
-    imageID: newest?.imageRef ?? "",
-    ...(newest === undefined || isConcluded(newest) ? {} : { containerID: `${settings.runtimeName}://${newest.id}` }),
+    image: shown?.image || imageOf(container),
+    imageID: shown?.imageRef ?? "",
+    ...(shown === undefined || isConcluded(shown) ? {} : { containerID: `${settings.runtimeName}://${shown.id}` }),
     ...(requests === undefined ? {} : { allocatedResources: requests }),
     ...(container.resources === undefined ? {} : { resources: container.resources }),
-    ...(newest?.user === undefined ? {} : { user: { linux: newest.user } }),
+    ...(shown?.user === undefined ? {} : { user: { linux: shown.user } }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
   };
+}
+
+/**
+ * Between its creation and its start a first instance is shown as it was before, as by the kubelet: a status that lasts for some ten
+ * milliseconds would be one more request of each start. What keeps it from starting shows it.
+ */
+function isAboutToStart(newest: ObservedContainer | undefined, { failures }: PodMemory): boolean {
+  return newest?.state === "created" && newest.attempt === 0 && !failures.has(`container ${newest.name}`);
 }
 
 function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volumeMounts"]>[number]): VolumeMountStatus {

@@ -281,3 +281,26 @@ test("of a pod that nobody could look at only that is said which needs no look",
     qosClass: "Burstable",
   });
 });
+
+test("between its creation and its start a first container is shown as it was before; one that does not start, by its id", () => {
+  const one: DesiredNow = {
+    ...desired,
+    pod: { ...pod, spec: { ...pod.spec, containers: [{ name: "a", image: "busybox:1" }] } },
+  };
+  const shown = (containers: ObservedPod["containers"], memory = emptyMemory) => {
+    const now = at("10:00:04");
+    const { status } = decidePod(one, { ...observed, containers }, memory, settings, now);
+    return status.containerStatuses?.[0];
+  };
+  const created = { ...identity("a", 0), state: "created" } as const;
+  expect(shown([created])).toEqual(shown([]));
+  const failure = {
+    reason: "RunContainerError",
+    message: "no such file",
+    at: at("10:00:04"),
+    count: 1,
+    isOutage: false,
+  };
+  const failures = new Map([["container a", failure]]);
+  expect(shown([created], { ...emptyMemory, failures })?.containerID).toBe("containerd://a0");
+});

@@ -157,13 +157,12 @@ async function compile(go: string, work: string, env: Environment): Promise<void
     extendEnv: false,
     detached: true,
   });
-  // A kernel that shares the processor out between sessions heeds a nice value only within each. Others lack the file.
-  await writeFile(`/proc/${child.pid}/autogroup`, "19").catch(() => undefined);
   const end = () => child.kill("SIGINT");
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const signal of signals) process.on(signal, end);
   try {
-    await child;
+    // A kernel that shares the processor out between sessions heeds a nice value only within each. Others lack the file.
+    await Promise.all([child, writeFile(`/proc/${child.pid}/autogroup`, "19").catch(() => undefined)]);
   } finally {
     for (const signal of signals) process.off(signal, end);
   }

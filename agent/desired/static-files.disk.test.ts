@@ -151,6 +151,8 @@ test("of two files for one pod the first in the order of names has it, and the s
   await put("b.yaml", manifest("web", "busybox:2"));
   follow();
   await show("web-node busybox:1");
+  // What is refused is told right after what is offered.
+  await until("a refusal", 4000, () => refusals().length > 0);
   expect(refusals()).toEqual([
     "manifest refused: pod default/web-node is already defined by /a.yaml; default/web-node stays as it was",
   ]);

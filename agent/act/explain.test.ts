@@ -65,13 +65,29 @@ for (const [code, isOutage] of outages)
   });
 
 const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason: string, message: string][] = [
-  ["the runtime's text is kept", "startContainer", unknown, "RunContainerError", "Verb: it broke"],
+  ["of a start the runtime's text alone is kept", "startContainer", unknown, "RunContainerError", "it broke"],
+  ["of a creation too", "createContainer", unknown, "CreateContainerError", "it broke"],
+  ["of a pull too, where the runtime has no code for it", "pullImage", unknown, "ErrImagePull", "it broke"],
+  [
+    "and where it has one, that stands before it",
+    "pullImage",
+    new CriError("NOT_FOUND", "PullImage", "i: not found"),
+    "ErrImagePull",
+    "rpc error: code = NotFound desc = i: not found",
+  ],
+  [
+    "Go's own spelling of a code is kept",
+    "stopSandbox",
+    new CriError("CANCELLED", "StopPodSandbox", "x"),
+    "KillPodSandboxError",
+    "rpc error: code = Canceled desc = x",
+  ],
   [
     "a sandbox says what it was about",
     "runSandbox",
     unknown,
     "CreatePodSandboxError",
-    "Failed to create pod sandbox: Verb: it broke",
+    "Failed to create pod sandbox: rpc error: code = Unknown desc = it broke",
   ],
   [
     "a pod that cannot be put into words names its own reason",
@@ -106,28 +122,28 @@ const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason
     "pullImage",
     new CriError("UNKNOWN", "PullImage", "RegistryUnavailable: 503"),
     "RegistryUnavailable",
-    "PullImage: RegistryUnavailable: 503",
+    "image pull failed for i because the registry is unavailable: 503",
   ],
   [
     "a signature that does not fit",
     "pullImage",
     new CriError("UNKNOWN", "PullImage", "SignatureValidationFailed: no key"),
     "SignatureValidationFailed",
-    "PullImage: SignatureValidationFailed: no key",
+    "image pull failed for i because the signature validation failed: no key",
   ],
   [
     "a message that merely quotes such a word",
     "pullImage",
     new CriError("UNKNOWN", "PullImage", "failed to pull RegistryUnavailable:1"),
     "ErrImagePull",
-    "PullImage: failed to pull RegistryUnavailable:1",
+    "failed to pull RegistryUnavailable:1",
   ],
   [
     "such a word where nothing is pulled",
     "startContainer",
     new CriError("UNKNOWN", "Start", "RegistryUnavailable: x"),
     "RunContainerError",
-    "Start: RegistryUnavailable: x",
+    "RegistryUnavailable: x",
   ],
   ["something thrown that is no error", "startContainer", "a word", "RunContainerError", "a word"],
 ];

@@ -83,7 +83,7 @@ const refused: readonly [type: string, path: string, why: string][] = [
   ["File", "dir", "is not a file: it is a directory"],
   ["File", "link-to-nowhere", "is not a file: it does not exist"],
   ["FileOrCreate", "dir", "is not a file: it is a directory"],
-  ["Socket", "file", "is not a socket: it is a file"],
+  ["Socket", "file", "is not a socket file: it is a file"],
   ["CharDevice", "file", "is not a character device: it is a file"],
   ["Hologram", "file", 'is to be of the type "Hologram", which this release does not know'],
   ["BlockDevice", "dir", "is not a block device: it is a directory"],

@@ -40,14 +40,15 @@ async function prepareVolume(disk: PodDisk, uid: string, { name, emptyDir, hostP
   if (hostPath !== undefined) await checkHostPath(disk.machine, name, hostPath);
 }
 
-const HOST_PATH_KINDS: Readonly<Record<string, FileKind>> = {
-  DirectoryOrCreate: "directory",
-  Directory: "directory",
-  FileOrCreate: "file",
-  File: "file",
-  Socket: "socket",
-  CharDevice: "character device",
-  BlockDevice: "block device",
+/** What each type wants to find, and what the kubelet calls it. */
+const HOST_PATH_KINDS: Readonly<Record<string, readonly [kind: FileKind, words: string]>> = {
+  DirectoryOrCreate: ["directory", "a directory"],
+  Directory: ["directory", "a directory"],
+  FileOrCreate: ["file", "a file"],
+  File: ["file", "a file"],
+  Socket: ["socket", "a socket file"],
+  CharDevice: ["character device", "a character device"],
+  BlockDevice: ["block device", "a block device"],
 };
 
 /** https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types */
@@ -58,7 +59,7 @@ async function checkHostPath(machine: Files, volume: string, { path, type = "" }
       "FailedMount",
       `MountVolume.SetUp failed for volume "${volume}" : hostPath type check failed: ${path} ${why}`,
     );
-  const kind = Object.hasOwn(HOST_PATH_KINDS, type) ? HOST_PATH_KINDS[type] : undefined;
+  const [kind, words] = Object.hasOwn(HOST_PATH_KINDS, type) ? (HOST_PATH_KINDS[type] ?? []) : [];
   if (kind === undefined)
     throw refuse(`is to be of the type ${JSON.stringify(type)}, which this release does not know`);
   const found = await machine.stat(path);
@@ -66,7 +67,7 @@ async function checkHostPath(machine: Files, volume: string, { path, type = "" }
   if (found === undefined && type === "FileOrCreate") return machine.write(path, "", 0o644);
   if (found?.kind === kind) return;
   const seen = found === undefined ? "does not exist" : `is a ${found.kind}`;
-  throw refuse(`is not a ${kind}: it ${seen}`);
+  throw refuse(`is not ${words}: it ${seen}`);
 }
 
 /** Removes all that the pod has on the disk; refuses while something is mounted there, since removal would go through it. */

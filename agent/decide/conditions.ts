@@ -22,11 +22,13 @@ export function podConditions(
   scene: StatusScene,
   phase: PodPhase,
   statuses: ContainerStatuses,
+  isCutShort: boolean,
 ): { readonly list: readonly PodCondition[]; readonly conditions: PodMemory["conditions"] } {
   const { desired, memory, now } = scene;
   const accepted = desired.acceptedAt;
   const isDone = phase === "Succeeded" || phase === "Failed";
-  const ready = containersReady(scene, phase, statuses);
+  // A pod that is taken away before all of it has run once has failed, and still says what it was waiting for.
+  const ready = containersReady(scene, isCutShort ? "Pending" : phase, statuses);
   const verdicts: readonly Verdict[] = [
     networkReady(scene, isDone),
     { type: "Initialized", ...initialized(scene, phase, statuses) },

@@ -6,6 +6,7 @@ import type {
   ContainerStatus,
   VolumeMountStatus,
 } from "../../proto/kubernetes/gen/types.ts";
+import { whyNoReference } from "../../proto/kubernetes/image-reference.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
@@ -206,7 +207,7 @@ function failureOf(
   if (need?.kind === "invalid")
     return {
       reason: "InvalidImageName",
-      message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": invalid reference format`,
+      message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": ${whyNoReference(container.image ?? "")}`,
     };
   if (need?.kind === "missing")
     return {
@@ -248,7 +249,8 @@ function terminated({ desired, settings }: StatusScene, exited: ExitedContainer)
     exitCode,
     reason: reason || (exitCode === 0 ? "Completed" : "Error"),
     ...(message === "" ? {} : { message: message.slice(0, longestMessage) }),
-    ...(startedAt === 0 ? {} : { startedAt: formatTime(startedAt) }),
+    // Of a start that failed the runtime tells 1970, and so does the kubelet; of an end that nobody saw there is nothing to tell.
+    ...(startedAt === 0 && isConcluded(exited) ? {} : { startedAt: formatTime(startedAt) }),
     ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),
     ...(isConcluded(exited) ? {} : { containerID: `${settings.runtimeName}://${exited.id}` }),
   };

@@ -304,3 +304,49 @@ test("between its creation and its start a first container is shown as it was be
   const failures = new Map([["container a", failure]]);
   expect(shown([created], { ...emptyMemory, failures })?.containerID).toBe("containerd://a0");
 });
+
+const ofApi: DesiredNow = {
+  ...desired,
+  source: { kind: "api" },
+  termination: { requestedAt: at("11:00:00"), gracePeriodSeconds: 30, why: "it was deleted" },
+};
+
+test("a pod that is deleted before all of it has run has failed, and still says what it was waiting for", () => {
+  const begun: ObservedPod = { ...observed, containers: observed.containers.filter(({ id }) => id === "a0") };
+  const { status } = decidePod(ofApi, begun, emptyMemory, settings, at("11:00:01"));
+  expect(status.phase).toBe("Failed");
+  expect(conditions(status)).toContain(
+    "Ready False since 10:04:59 ContainersNotReady: containers with unready status: [a b]",
+  );
+  expect(conditions(status)).toContain("PodReadyToStartContainers False since 10:00:00");
+});
+
+test("a pod that is deleted after all of it has run has failed, and its conditions say so", () => {
+  const exit = {
+    state: "exited",
+    startedAt: 1,
+    finishedAt: at("10:04:59"),
+    exitCode: 1,
+    reason: "",
+    message: "",
+  } as const;
+  const containers = ["a", "b"].map((name) => ({ ...identity(name, 0), ...exit }));
+  const { status } = decidePod(ofApi, { ...observed, containers }, emptyMemory, settings, at("11:00:01"));
+  expect(conditions(status)).toContain("Ready False since 10:04:59 PodFailed");
+});
+
+test("a container that could not be started began in 1970, as the runtime tells it", () => {
+  const exit = {
+    state: "exited",
+    startedAt: 0,
+    finishedAt: at("10:00:05"),
+    exitCode: 128,
+    reason: "StartError",
+    message: "",
+  } as const;
+  const never: DesiredNow = { ...desired, pod: { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } };
+  const containers = ["a", "b"].map((name) => ({ ...identity(name, 0), ...exit }));
+  const { status } = decidePod(never, { ...observed, containers }, emptyMemory, settings, at("11:00:00"));
+  const [first] = status.containerStatuses ?? [];
+  expect(first?.state?.terminated).toMatchObject({ reason: "StartError", startedAt: "1970-01-01T00:00:00Z" });
+});

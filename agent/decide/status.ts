@@ -25,7 +25,8 @@ export function podStatus(scene: StatusScene): {
   const statuses = statusesOf(pod.spec.containers).toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const ofInit = statusesOf(pod.spec.initContainers);
   const phase = podPhase(scene, statuses);
-  const { list, conditions } = podConditions(scene, phase, { init: ofInit, app: statuses });
+  const isCut = isCutShort(scene, statuses);
+  const { list, conditions } = podConditions(scene, phase, { init: ofInit, app: statuses }, isCut);
   const { hostIPs } = settings;
   const podIPs = pod.spec.hostNetwork === true ? hostIPs : podIPsOf(observed.sandboxes[0]?.ips ?? [], hostIPs);
   const [hostIP] = hostIPs;
@@ -61,6 +62,13 @@ function rejectedStatus(desired: DesiredNow, { outcome, conditions }: PodMemory)
     ...generationOf(desired),
   };
   return { status, conditions };
+}
+
+/** True for a pod that was taken away before all of it has run once. */
+function isCutShort({ memory, isFinal }: StatusScene, statuses: readonly ContainerStatus[]): boolean {
+  const hasNeverRun = ({ restartCount, containerID, state }: ContainerStatus) =>
+    restartCount === 0 && containerID === undefined && state?.terminated?.reason === "ContainerStatusUnknown";
+  return isFinal && memory.outcome === undefined && statuses.some(hasNeverRun);
 }
 
 /** True for what `unseenStatus` says: it is for the people at this node, and never told to an API server that may know more. */

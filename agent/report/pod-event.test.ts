@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { PodUid, SandboxId } from "../../proto/ids.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { rest } from "../../test/fakes/clock.ts";
 import type { Action } from "../decide/action.ts";
@@ -111,4 +111,32 @@ test("a status that is another one than before is told, and by a new agent only 
   const known = { ...desired, pod: { ...pod, status: waiting("CrashLoopBackOff") } };
   events.report(known, waiting("CrashLoopBackOff"));
   expect(told()).toEqual([]);
+});
+
+const stop: Action = {
+  kind: "stopContainer",
+  name: "a",
+  id: "c" as ContainerId,
+  gracePeriodSeconds: 30,
+  why: "",
+};
+
+test("a stop that is asked for again, with less grace, is told once", () => {
+  const { events, told } = createScene();
+  events.begins({ uid, pod: "shop/web", startedAt: 0, action: stop });
+  events.begins({ uid, pod: "shop/web", startedAt: 1, action: { ...stop, gracePeriodSeconds: 1 } });
+  expect(told()).toEqual(["Killing: Stopping container a"]);
+  events.begins({ uid, pod: "shop/web", startedAt: 2, action: { ...stop, id: "d" as ContainerId } });
+  expect(told()).toEqual(["Killing: Stopping container a"]);
+});
+
+test("a stop that fails is told when it fails again", () => {
+  const { events, told } = createScene();
+  const action: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "" };
+  const result = { ok: false, reason: "KillPodSandboxError", message: "it is closed", isOutage: false } as const;
+  const fail = () => events.took({ uid, pod: "shop/web", startedAt: 0, endedAt: 1, action, result });
+  fail();
+  expect(told()).toEqual([]);
+  fail();
+  expect(told()).toEqual(["FailedKillPod: error killing pod: it is closed"]);
 });

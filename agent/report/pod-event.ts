@@ -27,6 +27,10 @@ export interface PodEventsSettings {
 
 interface Memory {
   readonly pulled: Set<string>;
+  /** What was told of stops, by container: asked for again, with less grace, it is still the same stop. */
+  readonly stopping: Set<string>;
+  /** The stops that have failed once. A runtime that is asked to end what has just ended by itself may say so, and heals in a second. */
+  readonly failing: Set<string>;
   status: PodStatus | undefined;
 }
 
@@ -36,12 +40,31 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSe
   function memoryOf(uid: PodUid): Memory {
     const known = memories.get(uid);
     if (known !== undefined) return known;
-    const memory: Memory = { pulled: new Set(), status: undefined };
+    const memory: Memory = { pulled: new Set(), stopping: new Set(), failing: new Set(), status: undefined };
     memories.set(uid, memory);
     return memory;
   }
 
   const sceneOf = (uid: PodUid): EventScene => ({ pod: podOf(uid), pulled: memoryOf(uid).pulled });
+
+  /** True for the first time that this is told of a stop, and for all that is told of anything else. */
+  function isNews({ uid, action }: Pick<Beginning, "uid" | "action">, { message }: PodEvent): boolean {
+    if (action.kind !== "stopContainer") return true;
+    const { stopping } = memoryOf(uid);
+    const key = `${action.id} ${message}`;
+    const isFirst = !stopping.has(key);
+    stopping.add(key);
+    return isFirst;
+  }
+
+  /** True for the first failure of a stop, which is not told. */
+  function mayHeal({ uid, action, result }: Taken): boolean {
+    if (action.kind !== "stopContainer" && action.kind !== "stopSandbox") return false;
+    const { failing } = memoryOf(uid);
+    const isFirst = result !== "given up" && !result.ok && !failing.has(action.id);
+    if (isFirst) failing.add(action.id);
+    return isFirst;
+  }
 
   function tell({ uid, pod }: Pick<Beginning, "uid" | "pod">, told: readonly PodEvent[], at?: number): void {
     const wanted = podOf(uid);
@@ -55,12 +78,16 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSe
   return {
     begins(beginning, besides = []) {
       const { uid, action } = beginning;
-      tell(beginning, [...eventsAtBegin(beginning, sceneOf(uid)), ...besides]);
+      tell(beginning, [
+        ...eventsAtBegin(beginning, sceneOf(uid)).filter((event) => isNews(beginning, event)),
+        ...besides,
+      ]);
       // The next instance of that image finds it there.
       if (action.kind === "createContainer") memoryOf(uid).pulled.delete(action.image);
     },
     took(taken) {
       const { uid, action, result } = taken;
+      if (mayHeal(taken)) return;
       const scene = sceneOf(uid);
       if (action.kind !== "pullImage" || result === "given up" || !result.ok)
         return tell(taken, eventsAtEnd(taken, scene));

@@ -27,7 +27,7 @@ const numbered: ImageUser = { uid: 1001, username: "" };
 function contextOf({ own, ofPod, image = root, spec, seccompDefault = false }: Scene) {
   const container: Container = { name: "a", ...(own === undefined ? {} : { securityContext: own }) };
   const pod: Pod = {
-    metadata: {},
+    metadata: { name: "web", namespace: "shop", uid: "u" },
     spec: { containers: [container], ...(ofPod === undefined ? {} : { securityContext: ofPod }), ...spec },
   };
   const context = containerSecurityContext(pod, container, image, { ...nodeFacts, seccompDefault });
@@ -84,9 +84,10 @@ test("supplemental groups and their policy are the pod's, for sandbox and contai
   expect(contextOf({}).context.supplementalGroupsPolicy).toBe(SupplementalGroupsPolicy.Merge);
 });
 
-const breaks = "container's runAsUser breaks non-root policy";
-const willBeRoot = "container has runAsNonRoot and image will run as root";
-const cannotVerify = "container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root";
+const whose = '(pod: "web_shop(u)", container: a)';
+const breaks = `container's runAsUser breaks non-root policy ${whose}`;
+const willBeRoot = `container has runAsNonRoot and image will run as root ${whose}`;
+const cannotVerify = `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root ${whose}`;
 const nonRoot: readonly [sentence: string, scene: Scene, message: string | undefined][] = [
   ["nobody asks: root is fine", {}, undefined],
   ["the pod asks and the image names nobody", { ofPod: { runAsNonRoot: true } }, willBeRoot],

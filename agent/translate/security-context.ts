@@ -112,7 +112,9 @@ function verifyNonRoot(pod: Pod, container: Container, { uid, username }: ImageU
   if ((own?.runAsNonRoot ?? ofPod?.runAsNonRoot) !== true) return;
   const user = own?.runAsUser ?? ofPod?.runAsUser;
   if (user !== undefined && user !== 0) return;
-  const refuse = (message: string) => new TranslateError("CreateContainerConfigError", message);
+  const { name = "", namespace = "default", uid: podUid = "" } = pod.metadata;
+  const whose = `(pod: "${name}_${namespace}(${podUid})", container: ${container.name})`;
+  const refuse = (why: string) => new TranslateError("CreateContainerConfigError", `${why} ${whose}`);
   if (user === 0) throw refuse("container's runAsUser breaks non-root policy");
   if (uid === undefined && username !== "")
     throw refuse(

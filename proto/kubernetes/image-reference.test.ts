@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { parseImageReference } from "./image-reference.ts";
+import { parseImageReference, whyNoReference } from "./image-reference.ts";
 
 const sha = `sha256:${"0123456789abcdef".repeat(4)}`;
 
@@ -35,3 +35,16 @@ test("what is no image's name is undefined", () => {
   for (const text of [...rows, "a".repeat(256), "a/".repeat(100_000)])
     expect(parseImageReference(text)).toBeUndefined();
 });
+
+const wrong = "invalid reference format";
+const refusals: readonly [text: string, why: string][] = [
+  ["a b", wrong],
+  ["Upper", `${wrong}: repository name (Upper) must be lowercase`],
+  ["registry.test:5000/Team/app:1", `${wrong}: repository name (Team/app) must be lowercase`],
+  ["Team/App::", `${wrong}: repository name (App) must be lowercase`],
+  ["registry.test/team/app:", wrong],
+];
+for (const [text, why] of refusals)
+  test(`${text} is refused as the kubelet does it`, () => {
+    expect(whyNoReference(text)).toBe(why);
+  });

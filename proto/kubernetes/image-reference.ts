@@ -26,3 +26,15 @@ export function parseImageReference(text: string): ImageReference | undefined {
   if (name === undefined || name.length > longestName) return undefined;
   return { name, tag: parts?.[2], digest: parts?.[3] };
 }
+
+/** What is wrong with a name that {@link parseImageReference} does not take, as the kubelet says it. */
+export function whyNoReference(text: string): string {
+  const wrong = "invalid reference format";
+  const [first = "", ...others] = text.split("/");
+  const isHost = /[.:]/.test(first) || first === "localhost" || first !== first.toLowerCase();
+  const path = others.length > 0 && isHost ? others.join("/") : text;
+  const repository = path.split(":")[0] ?? "";
+  return repository === repository.toLowerCase()
+    ? wrong
+    : `${wrong}: repository name (${repository}) must be lowercase`;
+}

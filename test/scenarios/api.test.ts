@@ -143,7 +143,7 @@ test("an image that cannot be pulled is told of as users know it", async () => {
   expect(await stage.events("web")).toMatchInlineSnapshot(`
     [
       "1x Normal Pulling: Pulling image "gone:1"",
-      "1x Warning Failed: Failed to pull image "gone:1": pullImage: failed to resolve reference "gone:1"",
+      "1x Warning Failed: Failed to pull image "gone:1": failed to resolve reference "gone:1"",
       "1x Warning Failed: Error: ErrImagePull",
       "1x Normal BackOff: Back-off pulling image "gone:1"",
       "1x Warning Failed: Error: ImagePullBackOff",

@@ -242,8 +242,8 @@ scenario(
   },
   (story) => {
     expect(linesOf(story, /shows|finished/)).toMatchInlineSnapshot(`
-      "0s web-node shows KillContainerError: StopContainer: the shim is gone
-      1s web-node shows KillPodSandboxError: RemovePodSandbox: no such network
+      "0s web-node shows KillContainerError: rpc error: code = Unknown desc = the shim is gone
+      1s web-node shows KillPodSandboxError: rpc error: code = Unknown desc = no such network
       76s report web Running, finished: a terminated Error 143"
     `);
   },

@@ -36,7 +36,7 @@ scenario(
       0s report web Pending: a waiting ContainerCreating
       0s web: prepare volumes
       0s web: run sandbox (attempt 0): the pod has none
-      120s web: failed to create container a (attempt 0): it has not run yet: createContainer: no answer within 120000 ms
+      120s web: failed to create container a (attempt 0): it has not run yet: no answer within 120000 ms
       120s report web Pending: a waiting CreateContainerError
       200s web: create container a (attempt 0): it has not run yet
       200s web: start container a (attempt 0)

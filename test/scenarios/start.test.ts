@@ -41,12 +41,12 @@ scenario(
     expect(story).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: failed to pull image app:1: it is not on this node: PullImage: the registry does not answer
+      0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s web: prepare volumes
       0s report web Pending: a waiting ErrImagePull
       0s web: run sandbox (attempt 0): the pod has none
       5s report web Pending: a waiting ImagePullBackOff
-      10s web: failed to pull image app:1: it is not on this node: PullImage: the registry does not answer
+      10s web: failed to pull image app:1: it is not on this node: the registry does not answer
       10s report web Pending: a waiting ErrImagePull
       20s report web Pending: a waiting ImagePullBackOff
       30s web: pull image app:1: it is not on this node
@@ -77,7 +77,7 @@ scenario(
     expect(story).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
-      0s web: failed to pull image app:1: it is not on this node: PullImage: the registry does not answer
+      0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s web: prepare volumes
       0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: run sandbox (attempt 0): the pod has none
@@ -141,9 +141,9 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: prepare volumes
-      0s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: RunPodSandbox: no CNI
-      1s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: RunPodSandbox: no CNI
-      3s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: RunPodSandbox: no CNI
+      0s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
+      1s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
+      3s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
       7s web: run sandbox (attempt 0): the pod has none
       7s web: create container a (attempt 0): it has not run yet
       7s web: start container a (attempt 0)
@@ -170,16 +170,16 @@ scenario(
       0s web: prepare volumes
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
-      0s web: failed to start container a (attempt 0): startContainer: failed to create containerd task: no such file
+      0s web: failed to start container a (attempt 0): failed to create containerd task: no such file
       0s report web Running: a waiting RunContainerError
       1s web: create container a (attempt 1): it exited with code 128
       1s report web Running: a waiting RunContainerError (restarts: 1)
-      1s web: failed to start container a (attempt 1): startContainer: failed to create containerd task: no such file
+      1s web: failed to start container a (attempt 1): failed to create containerd task: no such file
       1s web: remove container a: it never ran, and a newer instance exists
       1s report web Running: a waiting CrashLoopBackOff (restarts: 1)
       11s web: create container a (attempt 2): it exited with code 128
       11s report web Running: a waiting RunContainerError (restarts: 2)
-      11s web: failed to start container a (attempt 2): startContainer: failed to create containerd task: no such file
+      11s web: failed to start container a (attempt 2): failed to create containerd task: no such file
       11s web: remove container a: it never ran, and a newer instance exists
       11s report web Running: a waiting CrashLoopBackOff (restarts: 2)
       31s web: create container a (attempt 3): it exited with code 128

@@ -8,12 +8,15 @@ import { parseResolvConf } from "./translate/dns.ts";
 import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
 import { TranslateError } from "./translate/translate-error.ts";
 
-type Figures = Pick<NodeFacts, "memoryCapacityBytes" | "storageCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
+type Figures = Pick<NodeFacts, "memoryCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
 
 type Configured = Pick<Config, Extract<keyof NodeFacts, keyof Config> | "resolvConf">;
 
 /** What does not change while the agent runs, or is said as it was at the start. Throws `StartError`. */
-export async function readFigures(proc: Proc, root: Files): Promise<Figures> {
+export async function readFigures(
+  proc: Proc,
+  root: Files,
+): Promise<Figures & { readonly storageCapacityBytes: number }> {
   const { totalBytes } = await root.space(".").catch(failStart("the root directory's size is not known", inOrder));
   return {
     memoryCapacityBytes: proc.memoryTotalBytes(),
@@ -26,7 +29,7 @@ export async function readFigures(proc: Proc, root: Files): Promise<Figures> {
 /** The facts as they are whenever somebody asks; asking throws `TranslateError` while the host's resolv.conf cannot be read. */
 export function factsOf(
   config: Configured,
-  figures: Figures,
+  figures: Figures & Pick<NodeFacts, "allocatable">,
   hostIPs: () => readonly string[],
   clock: Clock,
 ): () => NodeFacts {

@@ -79,15 +79,16 @@ async function runOn(
     signal,
   );
   membership = await memberOf(config, { machine, proc, observedMachine, runtime, addresses: hostIPs, clock, log });
+  const judging = createAdmittingNode(config, observedMachine);
   agent = createAgent({
     runtime,
     clock,
     log,
     disk: { root, logs: createFiles(config.podLogsDir), machine },
     mountsBelow: createMounts().below,
-    facts: factsOf(config, figures, hostIPs, clock),
+    facts: factsOf(config, { ...figures, allocatable: judging("unknown").allocatable }, hostIPs, clock),
     settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
-    admittingNode: createAdmittingNode(config, observedMachine),
+    admittingNode: judging,
     hasSilentSource: isAnySourceSilent(config, log),
     sources: sourcesOf(config, clock, log),
     ...(membership && { join: membership.join }),

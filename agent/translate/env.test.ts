@@ -176,7 +176,12 @@ const amounts: readonly [sentence: string, resource: string, more: object, value
   ["a divisor of 0 is none", "limits.memory", { divisor: "0" }, "1073741824"],
   ["a limit that is not set is the node's CPUs", "limits.cpu", {}, "2"],
   ["a limit of another container", "limits.cpu", { containerName: "side", divisor: "1m" }, "1500"],
-  ["a memory limit that is not set is the node's memory", "limits.memory", { containerName: "side" }, "8589934592"],
+  [
+    "a memory limit that is not set is what pods may have of the node's memory",
+    "limits.memory",
+    { containerName: "side" },
+    "8589934592",
+  ],
   ["a request that is not set is 0", "requests.cpu", { containerName: "side" }, "0"],
   ["storage has a limit like any other", "limits.ephemeral-storage", { divisor: "1Gi" }, "2"],
   [

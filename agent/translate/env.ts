@@ -74,27 +74,28 @@ function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
   return value;
 }
 
-/** A container's request or limit in units of the divisor, rounded up; a limit that is not set is all that the node has. */
+/** A container's request or limit in units of the divisor, rounded up; a limit that is not set is all that the node has for pods. */
 function resourceValue(
   { pod, container, facts }: EnvScene,
   { containerName, resource, divisor = "1" }: NonNullable<NonNullable<EnvVar["valueFrom"]>["resourceFieldRef"]>,
 ): string {
   const [kind = "", name = ""] = resource.split(/\.(.*)/s);
   const { resources } = containerNamed(pod, containerName ?? container.name) ?? {};
-  const all: Readonly<Record<string, string>> = {
-    cpu: String(facts.cpuCount),
-    memory: String(facts.memoryCapacityBytes),
-    "ephemeral-storage": String(facts.storageCapacityBytes),
-  };
   const amount =
     kind === "limits"
-      ? (ownValue(resources?.limits, name) ?? ownValue(all, name))
+      ? (ownValue(resources?.limits, name) ?? allocatableOf(facts, name))
       : ownValue(resources?.requests, name);
   if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource: ${resource}`);
   // A divisor of 0 is what an unset one looks like after a round through the API.
   const unit = toScaled(parseQuantity(divisor === "0" ? "1" : divisor), -9);
   const nanos = toScaled(parseQuantity(amount ?? "0"), -9);
   return String((nanos + unit - 1n) / unit);
+}
+
+/** A limit that is not set, as a quantity, of the resources of which every container can have some. */
+function allocatableOf({ allocatable }: NodeFacts, name: string): string | undefined {
+  if (!["cpu", "memory", "ephemeral-storage"].includes(name)) return undefined;
+  return `${allocatable.get(name) ?? 0n}${name === "cpu" ? "m" : ""}`;
 }
 
 /** The value of a key from outside, which may be `constructor`: what every object inherits is not meant. */

@@ -6,8 +6,8 @@ export interface NodeFacts {
   /** The primary first. */
   readonly hostIPs: readonly string[];
   readonly memoryCapacityBytes: number;
-  /** Of the file system that the root directory is on. */
-  readonly storageCapacityBytes: number;
+  /** What pods may have of the node, of each resource; of CPU in thousandths. */
+  readonly allocatable: ReadonlyMap<string, bigint>;
   readonly cpuCount: number;
   /** Folders of the CPUs that tell how often each was too hot. */
   readonly thermalThrottlePaths: readonly string[];

@@ -126,7 +126,7 @@ function factsOf(folder: string): NodeFacts {
     nodeName,
     hostIPs: [],
     memoryCapacityBytes: proc.memoryTotalBytes(),
-    storageCapacityBytes: 0,
+    allocatable: new Map(),
     cpuCount: proc.cpuCount(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
     rootDir: agentRoot,

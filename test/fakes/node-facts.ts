@@ -5,7 +5,11 @@ export const nodeFacts: NodeFacts = {
   nodeName: "node",
   hostIPs: ["192.0.2.1", "2001:db8::1"],
   memoryCapacityBytes: 8 * 2 ** 30,
-  storageCapacityBytes: 64 * 2 ** 30,
+  allocatable: new Map([
+    ["cpu", 2000n],
+    ["memory", 2n ** 33n],
+    ["ephemeral-storage", 2n ** 36n],
+  ]),
   cpuCount: 2,
   thermalThrottlePaths: [
     "/sys/devices/system/cpu/cpu0/thermal_throttle",

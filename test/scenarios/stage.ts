@@ -346,7 +346,11 @@ const facts = {
   nodeName: "node",
   hostIPs: ["192.0.2.1"],
   memoryCapacityBytes: 8 * 2 ** 30,
-  storageCapacityBytes: 64 * 2 ** 30,
+  allocatable: new Map([
+    ["cpu", 2000n],
+    ["memory", 2n ** 33n],
+    ["ephemeral-storage", 2n ** 36n],
+  ]),
   cpuCount: 2,
   thermalThrottlePaths: [],
   rootDir: "/root",

@@ -46,13 +46,23 @@ export function buildImage(recipe: ImageRecipe, architecture: "amd64" | "arm64")
     // Layers are not compressed, so a layer's digest is its diff id.
     rootfs: { type: "layers", diff_ids: layers.map((layer) => layer.digest) },
   });
-  const manifest = jsonBlob(`${oci}.manifest.v1+json`, {
+  return { name: recipe.name, layers, config, manifest: manifestOf(config, layers) };
+}
+
+function manifestOf(config: Blob, layers: readonly Blob[]): Blob {
+  return jsonBlob(`${oci}.manifest.v1+json`, {
     schemaVersion: 2,
     mediaType: `${oci}.manifest.v1+json`,
     config: descriptor(config),
     layers: layers.map(descriptor),
   });
-  return { name: recipe.name, layers, config, manifest };
+}
+
+/** An image of the same layers by another name, and with an id of its own: a runtime takes it for nothing but itself. */
+export function copyImage(image: BuiltImage, name: string): BuiltImage {
+  const config = { ...(JSON.parse(new TextDecoder().decode(image.config.bytes)) as object), author: name };
+  const own = jsonBlob(image.config.mediaType, config);
+  return { name, layers: image.layers, config: own, manifest: manifestOf(own, image.layers) };
 }
 
 /**

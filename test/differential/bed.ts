@@ -1,0 +1,244 @@
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClock } from "../../host/clock.ts";
+import { createKube, type Kube } from "../../kube/client.ts";
+import { createConnection } from "../../kube/connection.ts";
+import { nodes, services } from "../../kube/resource.ts";
+import { startContainerd } from "../bed/containerd.ts";
+import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";
+import { copyImage } from "../bed/oci-layout.ts";
+import { bedPaths } from "../bed/record.ts";
+import { startRegistry } from "../bed/registry.ts";
+import { until } from "../bed/until.ts";
+import { startNodeWithoutAgent } from "../e2e/node.ts";
+import { fixedCluster } from "../fakes/cluster.ts";
+import { FakeLog } from "../fakes/log.ts";
+import { type ControlPlane, startControlPlane } from "../upstream/control-plane.ts";
+import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
+import { REGISTRY } from "./pod.ts";
+import type { Names } from "./rows.ts";
+
+/** One of the three nodes that run the same pods, each in a namespace of its own. */
+export interface Side {
+  readonly nodeName: string;
+  readonly namespace: string;
+  /** `HOST:PORT` of a registry that this side's runtime may pull from. */
+  readonly registry: string;
+  /** The folder of its static pods. */
+  readonly manifests: string;
+  /** What it calls otherwise than the others. */
+  readonly names: Names;
+  end(): Promise<void>;
+}
+
+export interface Bed {
+  readonly plane: ControlPlane;
+  /** The API server, to an administrator. */
+  readonly kube: Kube;
+  /** The kubelet, the kubelet again, and Berth. */
+  readonly sides: readonly [Side, Side, Side];
+  /** Ends everything and removes every trace. */
+  end(): Promise<void>;
+}
+
+/** What the pods of every node are told of the cluster's DNS; nobody listens there. */
+const dns = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
+/** The images that are in the registries, and on no node. */
+const pulled = ["berth.test/always:1", "berth.test/once:1"];
+const letters = ["a", "b", "c"] as const;
+type Letter = (typeof letters)[number];
+
+const nodeNameOf = (letter: Letter) => `node-${letter}`;
+const namespaceOf = (letter: Letter) => `space-${letter}`;
+
+/** Returns once all three nodes are Ready. */
+export async function startBed(say: (line: string) => void): Promise<Bed> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-differential-"));
+  const plane = await startControlPlane({ stateDir: join(folder, "plane"), say });
+  const kube = administrator(plane);
+  const sides: Side[] = [];
+  const end = async () => {
+    await Promise.all(sides.map((side) => side.end()));
+    kube.close();
+    await plane.stop();
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    await furnish(plane, kube);
+    const [a, b, c] = await Promise.all([
+      startKubeletSide(plane, kube, "a", join(folder, "a")),
+      startKubeletSide(plane, kube, "b", join(folder, "b")),
+      startBerthSide(plane, kube, "c"),
+    ]);
+    sides.push(a, b, c);
+    await Promise.all(sides.map(({ nodeName }) => becomesReady(kube, nodeName)));
+    return { plane, kube, sides: [a, b, c], end };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+/** What pods find in their cluster: it is there before the nodes are, so that they have read it before the first pod. */
+async function furnish(plane: ControlPlane, kube: Kube): Promise<void> {
+  const objects = letters.flatMap((letter) => {
+    const namespace = namespaceOf(letter);
+    return [
+      { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } },
+      service(namespace, "back-end", {
+        ports: [
+          { name: "http", port: 80, targetPort: 8080 },
+          { name: "dns-udp", port: 53, protocol: "UDP" },
+        ],
+      }),
+      service(namespace, "plain", { ports: [{ port: 9 }] }),
+      service(namespace, "headless", { clusterIP: "None", ports: [{ port: 9 }] }),
+    ];
+  });
+  const classes = [
+    { ...runtimeClass("heavy", "runc"), overhead: { podFixed: { cpu: "10m", memory: "8Mi" } } },
+    runtimeClass("nowhere", "no-such-handler"),
+  ];
+  const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: [...objects, ...classes] });
+  await plane.kubectl(["apply", "--filename=-"], { input });
+  // Without its account a namespace takes no pods.
+  for (const letter of letters)
+    await until("the account of a namespace", 30_000, () =>
+      plane.kubectl(["get", "serviceaccount", "default", `--namespace=${namespaceOf(letter)}`]).then(
+        () => true,
+        () => false,
+      ),
+    );
+  await kube.list(services(), {});
+}
+
+const service = (namespace: string, name: string, spec: object) => ({
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { name, namespace },
+  spec: { selector: { app: name }, ...spec },
+});
+const runtimeClass = (name: string, handler: string) => ({
+  apiVersion: "node.k8s.io/v1",
+  kind: "RuntimeClass",
+  metadata: { name },
+  handler,
+});
+
+async function startKubeletSide(plane: ControlPlane, kube: Kube, letter: Letter, stateDir: string): Promise<Side> {
+  const containerd = await startContainerd({ stateDir });
+  const { manifests, kubeletRoot } = bedPaths(stateDir);
+  try {
+    await importImages(containerd);
+    await mkdir(manifests);
+    const registry = await startFilledRegistry(containerd);
+    const kubelet = await startReferenceKubelet({
+      controlPlane: plane,
+      nodeName: nodeNameOf(letter),
+      endpoint: containerd.endpoint,
+      stateDir,
+      configuration: { ...dns, staticPodPath: manifests },
+    });
+    const end = async () => {
+      await kubelet.kill9();
+      await registry.stop();
+      await containerd.stop();
+    };
+    return await sideOf(kube, letter, { registry: registry.host, stateDir, root: kubeletRoot, manifests, end });
+  } catch (error) {
+    await containerd.stop();
+    throw error;
+  }
+}
+
+async function startBerthSide(plane: ControlPlane, kube: Kube, letter: Letter): Promise<Side> {
+  const nodeName = nodeNameOf(letter);
+  const node = await startNodeWithoutAgent({ cluster: { kubeconfig: await plane.nodeKubeconfig(nodeName), nodeName } });
+  try {
+    const registry = await startFilledRegistry(node.containerd);
+    await node.startAgent(dns);
+    const end = async () => {
+      await registry.stop();
+      await node.end();
+    };
+    const { agentRoot: root, manifests } = node.paths;
+    return await sideOf(kube, letter, { registry: registry.host, stateDir: node.folder, root, manifests, end });
+  } catch (error) {
+    await node.end();
+    throw error;
+  }
+}
+
+type OwnContainerd = Parameters<typeof startRegistry>[0];
+
+async function startFilledRegistry(containerd: OwnContainerd) {
+  const registry = await startRegistry(containerd);
+  const busybox = (await buildTestImages()).find(({ name }) => name === busyboxImage);
+  if (busybox === undefined) throw new Error(`${busyboxImage} is not among the images of the test bed`);
+  for (const name of pulled) await registry.push(copyImage(busybox, name));
+  return registry;
+}
+
+async function sideOf(
+  kube: Kube,
+  letter: Letter,
+  {
+    registry,
+    stateDir,
+    root,
+    manifests,
+    end,
+  }: Pick<Side, "registry" | "manifests" | "end"> & { readonly stateDir: string; readonly root: string },
+): Promise<Side> {
+  const [nodeName, namespace] = [nodeNameOf(letter), namespaceOf(letter)];
+  const { items } = await kube.list(services(namespace), {});
+  const addresses = items.map(({ metadata, spec }) => [spec?.clusterIP ?? "", `IP-OF-${metadata.name}`] as const);
+  const names: Names = [
+    [nodeName, "NODE"],
+    [namespace, "NAMESPACE"],
+    [registry, REGISTRY],
+    [root, "ROOT"],
+    [manifests, "MANIFESTS"],
+    [stateDir, "STATE"],
+    ...addresses.filter(([address]) => address !== "None"),
+  ];
+  return { nodeName, namespace, registry, manifests, names, end };
+}
+
+async function becomesReady(kube: Kube, nodeName: string): Promise<void> {
+  await until(`the node ${nodeName} to be Ready`, 60_000, async () => {
+    const node = await kube.get(nodes, nodeName).catch(() => undefined);
+    return node?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
+  });
+}
+
+function administrator(plane: ControlPlane): Kube & { close(): void } {
+  const certificate = plane.authority.issue({ commonName: "differential", organizations: ["system:masters"] });
+  const [clock, log, random] = [createClock(), new FakeLog(), () => 0];
+  const connection = createConnection({
+    cluster: fixedCluster({
+      server: new URL(plane.server),
+      certificateAuthority: plane.ca,
+      tlsServerName: undefined,
+      insecureSkipTlsVerify: false,
+      credentials: { identity: async () => ({ certificate }), refused: () => undefined },
+    }),
+    userAgent: "berth-differential",
+    rates: { main: undefined, events: undefined },
+    clock,
+    random,
+    log,
+  });
+  return { ...createKube({ connection, clock, log, random }), close: () => connection.close() };
+}
+
+/** Puts a manifest into the folder of static pods, whole at once; undefined takes it away. */
+export async function putManifest({ manifests }: Side, name: string, content: string | undefined): Promise<void> {
+  const path = join(manifests, `${name}.json`);
+  if (content === undefined) return await rm(path);
+  // A name that begins with a dot is no manifest.
+  const unseen = join(manifests, `.${name}.json`);
+  await writeFile(unseen, content);
+  await rename(unseen, path);
+}

@@ -1,0 +1,100 @@
+import { nodes, pods } from "../../kube/resource.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { barePod } from "../e2e/cluster/objects.ts";
+import { type Bed, putManifest, type Side } from "./bed.ts";
+import { type Play, REGISTRY } from "./pod.ts";
+import { type Moment, type Rows, rowsOf } from "./rows.ts";
+import type { Watched } from "./watch.ts";
+
+const PATIENCE_MS = 90_000;
+/** Who does not tolerate this one leaves a node that has it. */
+const taint = { key: "berth.test/away", effect: "NoExecute" } as const;
+
+export interface Stage {
+  readonly bed: Pick<Bed, "kube">;
+  readonly side: Side;
+  readonly watched: Watched;
+}
+
+/**
+ * Runs a pod on one side from its beginning to its end. Returns what can be told once everybody is done, since events come when they
+ * come. What does not come about in time is part of it.
+ */
+export async function live(stage: Stage, play: Play): Promise<() => Rows> {
+  const { side, watched } = stage;
+  const name = play.isStatic === true ? `${play.name}-${side.nodeName}` : play.name;
+  const moments: Moment[] = [];
+  const keep = (moment: string) =>
+    moments.push({ name: moment, pod: watched.pod(name) ?? { metadata: {}, spec: { containers: [] } } });
+  const told = () => watched.events(name).flatMap(({ reason = "", count = 1 }) => Array<string>(count).fill(reason));
+  const missed: string[] = [];
+  const reach = async (what: string, holds: () => boolean) => {
+    if (!(await watched.until(holds, PATIENCE_MS))) missed.push(what);
+    keep(what);
+  };
+  await begin(stage, play);
+  await reach("settled", () => {
+    const pod = watched.pod(name);
+    return pod !== undefined && play.until(pod, told());
+  });
+  const { afterwards } = play;
+  if (afterwards !== undefined) {
+    await intervene(stage, play);
+    await reach("later", () => afterwards.until(watched.isThere(name) ? watched.pod(name) : undefined));
+  }
+  await finish(stage, play);
+  await reach("gone", () => !watched.isThere(name));
+  return () => {
+    const rows = rowsOf(moments, watched.events(name), side.names);
+    return new Map([...rows, ...missed.map((what) => [`${what} in time`, "no"] as const)]);
+  };
+}
+
+function manifestOf({ registry, nodeName, namespace }: Side, play: Play): Pod {
+  const { metadata, spec, ...rest } = barePod(play.name, play.container, {
+    // More than a busy machine needs to end a container that hears SIGTERM.
+    terminationGracePeriodSeconds: 30,
+    ...play.spec,
+  });
+  const text = JSON.stringify({
+    ...rest,
+    // A name may be longer than the value of a label.
+    metadata: { ...metadata, namespace, labels: { app: "differential" } },
+    spec: {
+      ...spec,
+      ...(play.isStatic === true ? {} : { nodeSelector: { "kubernetes.io/hostname": nodeName } }),
+      ...(play.afterwards?.kind === "taint the node" ? {} : { tolerations: [{ key: taint.key, operator: "Exists" }] }),
+    },
+  });
+  return JSON.parse(text.replaceAll(REGISTRY, registry)) as Pod;
+}
+
+async function begin({ bed, side }: Stage, play: Play): Promise<void> {
+  const pod = manifestOf(side, play);
+  if (play.isStatic === true) await putManifest(side, play.name, JSON.stringify(pod));
+  else await bed.kube.create(pods(side.namespace), pod);
+}
+
+async function intervene({ bed: { kube }, side }: Stage, { name, afterwards }: Play): Promise<void> {
+  if (afterwards?.kind === "wait") return;
+  if (afterwards?.kind === "taint the node") {
+    await kube.patch(nodes, side.nodeName, {
+      type: "strategic",
+      body: { spec: { taints: [{ ...taint, value: "now" }] } },
+    });
+    return;
+  }
+  const conditions = [{ type: "berth.test/open", status: "True", lastTransitionTime: new Date().toISOString() }];
+  await kube.patch(pods(side.namespace), name, {
+    type: "strategic",
+    subresource: "status",
+    body: { status: { conditions } },
+  });
+}
+
+async function finish({ bed: { kube }, side, watched }: Stage, play: Play): Promise<void> {
+  if (play.isStatic === true) return await putManifest(side, play.name, undefined);
+  if (!watched.isThere(play.name)) return;
+  const { gracePeriodSeconds } = play;
+  await kube.delete(pods(side.namespace), play.name, gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds });
+}

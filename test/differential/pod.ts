@@ -1,0 +1,77 @@
+import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { script } from "../e2e/manifest.ts";
+import { type ViewPart, viewScript } from "./view.ts";
+
+/** A pod that is run on each side, and what its life is there. Once it is settled it is looked at, deleted, and looked at again. */
+export interface Play {
+  readonly name: string;
+  readonly container?: Partial<Container>;
+  readonly spec?: Partial<PodSpec>;
+  /** When it is settled, by what the API shows and the reasons of its events, each as often as it was told: nothing more happens to it by itself for some seconds. */
+  readonly until: (pod: Pod, told: readonly string[]) => boolean;
+  /** As `kubectl delete --grace-period` has it; that of the pod if left out. */
+  readonly gracePeriodSeconds?: number;
+  /** It is a manifest of the node, and is looked at by its mirror. */
+  readonly isStatic?: boolean;
+  /** What somebody does to it once it is settled, and when it is settled anew. */
+  readonly afterwards?: {
+    readonly kind: "wait" | "open gate" | "taint the node";
+    readonly until: (pod: Pod | undefined) => boolean;
+  };
+}
+
+/** Stands in a pod for what is another one on each side. */
+export const REGISTRY = "REGISTRY";
+
+export const statusOf = ({ status }: Pod, name = "main") =>
+  status?.containerStatuses?.find((each) => each.name === name);
+const hasPhase =
+  (...phases: readonly string[]) =>
+  (pod: Pod) =>
+    phases.includes(pod.status?.phase ?? "");
+export const hasEnded = hasPhase("Succeeded", "Failed");
+
+export const isReady = ({ status }: Pod) =>
+  status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false;
+
+const waitsFor = (reason: string, name?: string) => (pod: Pod) =>
+  statusOf(pod, name)?.state?.waiting?.reason === reason;
+
+/** It has not begun, and its events have said why more than once: its status was told in between. */
+export const isToldOf = (reason: string) => (pod: Pod, told: readonly string[]) =>
+  told.filter((each) => each === reason).length > 1 && statusOf(pod) !== undefined;
+
+/** Its sandbox is there, and a container waits all the same. */
+export const waitsInPlace = (reason: string) => (pod: Pod) => waitsFor(reason)(pod) && pod.status?.podIP !== undefined;
+
+/**
+ * It has restarted once, waits for the next time, and is looked at again when that has ended too. The kubelet shows the wait when it is
+ * over, right before the restart: only after that there is time to look, and to delete.
+ */
+export const inCrashLoop = (name?: string): Pick<Play, "until" | "afterwards"> => ({
+  until: waitsFor("CrashLoopBackOff", name),
+  afterwards: {
+    kind: "wait",
+    until: (pod) => {
+      const { restartCount = 0, state } = (pod && statusOf(pod, name)) ?? {};
+      const isAtRest = state?.terminated !== undefined || state?.waiting?.reason === "CrashLoopBackOff";
+      return restartCount > 1 && isAtRest;
+    },
+  },
+});
+
+/** A pod that runs this script once. */
+export function once(name: string, text: string, spec: Partial<PodSpec> = {}): Play {
+  return { name, container: { command: script(text) }, spec: { restartPolicy: "Never", ...spec }, until: hasEnded };
+}
+
+/** A pod that tells what it sees of itself. */
+export function viewer(
+  name: string,
+  seen: readonly ViewPart[],
+  container: Partial<Container> = {},
+  spec: Partial<PodSpec> = {},
+): Play {
+  const own = { command: ["sh", "-c", viewScript(...seen), "sh"], ...container };
+  return { name, container: own, spec: { restartPolicy: "Never", ...spec }, until: hasEnded };
+}

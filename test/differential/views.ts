@@ -1,0 +1,200 @@
+import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { busyboxImage } from "../bed/images.ts";
+import { isToldOf, type Play, viewer, waitsInPlace } from "./pod.ts";
+import { viewScript } from "./view.ts";
+
+const env = (container: Partial<Container>, spec: Partial<PodSpec> = {}) =>
+  [container, { enableServiceLinks: false, ...spec }] as const;
+const fieldEnv = (fieldPath: string) => ({
+  name: fieldPath.replaceAll(/[^A-Za-z]/g, "_").toUpperCase(),
+  valueFrom: { fieldRef: { fieldPath } },
+});
+const resourceEnv = (resource: string, divisor?: string) => ({
+  name: `${resource}_${divisor ?? "whole"}`.replaceAll(/[^A-Za-z0-9]/g, "_").toUpperCase(),
+  valueFrom: { resourceFieldRef: { resource, ...(divisor === undefined ? {} : { divisor }) } },
+});
+
+const fields = [
+  "metadata.name",
+  "metadata.namespace",
+  "metadata.labels['app']",
+  "metadata.annotations['none']",
+  "spec.nodeName",
+  "spec.serviceAccountName",
+  "status.hostIP",
+  "status.hostIPs",
+  "status.podIP",
+  "status.podIPs",
+];
+const resources = { requests: { cpu: "25m", memory: "24Mi" }, limits: { cpu: "250m", memory: "48Mi" } };
+const amounts = [
+  ["limits.cpu"],
+  ["limits.cpu", "1m"],
+  ["limits.memory"],
+  ["limits.memory", "1Mi"],
+  ["requests.cpu", "1m"],
+  ["requests.memory", "1k"],
+] as const;
+const secured = (name: string, securityContext: Container["securityContext"], spec: Partial<PodSpec> = {}): Play =>
+  viewer(name, ["id", "status"], { securityContext: securityContext ?? {} }, spec);
+const mounted = (name: string, hostPath: { path: string; type?: string }, readOnly = false): Play =>
+  viewer(
+    name,
+    ["mounts"],
+    { volumeMounts: [{ name: "host", mountPath: "/seen", readOnly }] },
+    { volumes: [{ name: "host", hostPath: hostPath as { path: string } }] },
+  );
+const unmountable = (name: string, hostPath: { path: string; type: string }): Play => ({
+  ...mounted(name, hostPath),
+  until: isToldOf("FailedMount"),
+});
+
+/** What containers see of themselves, of their pod and of their node. */
+export const views: readonly Play[] = [
+  viewer("sees-itself", ["hostname", "id", "cwd", "args", "mounts", "oom", "shared"]),
+  viewer("arguments", ["args", "cwd"], {
+    args: ["one", "two words", "$(NAME)", "$$(NAME)", "$(NONE)"],
+    workingDir: "/tmp",
+    env: [{ name: "NAME", value: "told" }],
+  }),
+  viewer(
+    "environment",
+    ["env"],
+    ...env({
+      env: [
+        { name: "PLAIN", value: "a b  c" },
+        { name: "EMPTY" },
+        { name: "EARLIER", value: "$(PLAIN)-$(LATER)-$$(PLAIN)-$" },
+        { name: "LATER", value: "later" },
+        { name: "TWICE", value: "first" },
+        { name: "TWICE", value: "second $(TWICE)" },
+        { name: "PATH", value: "/bin:/usr/bin" },
+        { name: "HOSTNAME", value: "mine" },
+      ],
+    }),
+  ),
+  viewer("environment-of-fields", ["env"], ...env({ env: fields.map(fieldEnv) })),
+  viewer(
+    "environment-of-resources",
+    ["env"],
+    ...env({ resources, env: amounts.map(([resource, divisor]) => resourceEnv(resource, divisor)) }),
+  ),
+  viewer(
+    "environment-without-limits",
+    ["env"],
+    ...env({ env: amounts.map(([resource, divisor]) => resourceEnv(resource, divisor)) }),
+  ),
+  viewer("services", ["env"]),
+  viewer("services-unlinked", ["env"], ...env({})),
+  viewer("dns-cluster-first", ["resolv", "hostname"]),
+  viewer("dns-default", ["resolv"], {}, { dnsPolicy: "Default" }),
+  viewer(
+    "dns-none",
+    ["resolv"],
+    {},
+    {
+      dnsPolicy: "None",
+      dnsConfig: {
+        nameservers: ["198.51.100.53"],
+        searches: ["a.test", "b.test"],
+        options: [{ name: "ndots", value: "2" }, { name: "edns0" }],
+      },
+    },
+  ),
+  viewer(
+    "dns-merged",
+    ["resolv"],
+    {},
+    { dnsConfig: { nameservers: ["198.51.100.53"], searches: ["a.test"], options: [{ name: "ndots", value: "1" }] } },
+  ),
+  viewer(
+    "dns-too-many",
+    ["resolv"],
+    {},
+    { dnsConfig: { nameservers: ["198.51.100.1", "198.51.100.2", "198.51.100.3"] } },
+  ),
+  viewer("dns-of-the-host", ["resolv", "shared"], {}, { hostNetwork: true }),
+  viewer("dns-on-host-network", ["resolv"], {}, { hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" }),
+  viewer("hostname", ["hostname", "resolv"], {}, { hostname: "own-name", subdomain: "sub" }),
+  viewer(`name-of-${"many".repeat(16)}-letters`, ["hostname"]),
+  viewer("host-pid", ["shared", "first"], {}, { hostPID: true }),
+  viewer("host-ipc", ["shared"], {}, { hostIPC: true }),
+  viewer("shared-processes", ["shared", "first"], {}, { shareProcessNamespace: true }),
+  viewer("ports", ["hostname"], {
+    ports: [
+      { name: "web", containerPort: 8080 },
+      { containerPort: 8443, hostPort: 18443, protocol: "TCP" },
+    ],
+  }),
+  viewer(
+    "empty-dir",
+    ["mounts"],
+    {
+      volumeMounts: [
+        { name: "v", mountPath: "/v" },
+        { name: "v", mountPath: "/readable", readOnly: true },
+      ],
+    },
+    { volumes: [{ name: "v", emptyDir: {} }] },
+  ),
+  mounted("host-path", { path: "/etc/hostname" }, true),
+  mounted("host-path-directory", { path: "/etc", type: "Directory" }),
+  unmountable("host-path-no-directory", { path: "/etc/hostname", type: "Directory" }),
+  unmountable("host-path-no-file", { path: "/no/such/file", type: "File" }),
+  unmountable("host-path-no-socket", { path: "/etc/hostname", type: "Socket" }),
+  secured("user", { runAsUser: 1234 }),
+  secured(
+    "user-and-group",
+    { runAsUser: 1234, runAsGroup: 2345 },
+    { securityContext: { supplementalGroups: [3456, 4567] } },
+  ),
+  secured("user-of-the-pod", {}, { securityContext: { runAsUser: 1234, runAsGroup: 2345, runAsNonRoot: true } }),
+  secured("capabilities", { capabilities: { add: ["NET_ADMIN", "SYS_TIME"], drop: ["CHOWN", "KILL"] } }),
+  secured("no-capabilities", { capabilities: { drop: ["ALL"] }, runAsUser: 1 }),
+  secured("privileged", { privileged: true }),
+  secured("no-more-privileges", { allowPrivilegeEscalation: false }),
+  secured("seccomp-of-the-runtime", { seccompProfile: { type: "RuntimeDefault" } }),
+  secured("seccomp-of-the-pod", {}, { securityContext: { seccompProfile: { type: "RuntimeDefault" } } }),
+  secured("seccomp-off", { seccompProfile: { type: "Unconfined" } }),
+  viewer("read-only-root", ["mounts"], { securityContext: { readOnlyRootFilesystem: true, procMount: "Default" } }),
+  {
+    ...secured("root-against-the-rule", { runAsNonRoot: true }),
+    until: waitsInPlace("CreateContainerConfigError"),
+  },
+  {
+    ...secured("root-by-number", { runAsNonRoot: true, runAsUser: 0 }),
+    until: waitsInPlace("CreateContainerConfigError"),
+  },
+  viewer(
+    "safe-sysctl",
+    ["hostname"],
+    {},
+    { securityContext: { sysctls: [{ name: "net.ipv4.tcp_syncookies", value: "0" }] } },
+  ),
+  viewer("burstable", ["limits", "oom"], { resources }),
+  viewer("guaranteed", ["limits", "oom"], { resources: { limits: resources.limits } }),
+  viewer("limit-of-cpu", ["limits", "oom"], { resources: { limits: { cpu: "1" } } }),
+  viewer("runtime-class", ["hostname"], {}, { runtimeClassName: "heavy" }),
+  {
+    ...viewer("runtime-class-unknown-handler", ["hostname"], {}, { runtimeClassName: "nowhere" }),
+    until: isToldOf("FailedCreatePodSandBox"),
+  },
+  viewer(
+    "terminal",
+    ["env", "cwd"],
+    { ...env({})[0], tty: true, stdin: true, stdinOnce: true },
+    { enableServiceLinks: false },
+  ),
+  viewer(
+    "two-views",
+    [],
+    {},
+    {
+      containers: ["first", "second"].map((name) => ({
+        name,
+        image: busyboxImage,
+        command: ["sh", "-c", viewScript("hostname", "id", "shared")],
+      })),
+    },
+  ),
+];

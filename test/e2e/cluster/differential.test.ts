@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { newTraces, traces } from "../../bed/traces.ts";
+import { type Bed, startBed } from "../../differential/bed.ts";
+import { compare, type Finding, stale, tell } from "../../differential/compare.ts";
+import { deliberate } from "../../differential/deliberate.ts";
+import { live } from "../../differential/live.ts";
+import { lives } from "../../differential/lives.ts";
+import type { Rows } from "../../differential/rows.ts";
+import { views } from "../../differential/views.ts";
+import { watch } from "../../differential/watch.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+/** How many pods a node has under way at once: enough that the slow ones wait beside each other. */
+const AT_ONCE = 16;
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("what differs from the reference kubelet");
+const wanted = process.env["BERTH_PODS"]?.split(",");
+const plays = [...lives, ...views].filter(({ name }) => wanted === undefined || wanted.includes(name));
+
+describe.skipIf(skip !== undefined)("beside the reference kubelet", () => {
+  let before: readonly string[] = [];
+  let bed: Bed;
+  const findings: Finding[] = [];
+  const seen = new Map<string, readonly [Rows, Rows, Rows]>();
+  beforeAll(async () => {
+    before = await traces();
+    bed = await startBed(console.log);
+    const [a, b, c] = await Promise.all(bed.sides.map((_, index) => runAll(bed, index)));
+    for (const { name } of plays) seen.set(name, [a!.get(name)!(), b!.get(name)!(), c!.get(name)!()]);
+  }, BUILD_MS);
+  afterAll(async () => {
+    await bed?.end();
+    const others = findings.filter(({ kind }) => kind !== "difference");
+    console.log(tell(others));
+    expect(await newTraces(before)).toEqual([]);
+  }, 120_000);
+
+  test.each(plays.map(({ name }) => name))("%s", (name) => {
+    const [a, b, berth] = seen.get(name)!;
+    const found = compare({ pod: name, kubelet: [a, b], berth }, deliberate);
+    findings.push(...found);
+    expect(tell(found.filter(({ kind }) => kind === "difference"))).toBe("");
+  });
+
+  test.skipIf(wanted !== undefined)("every deliberate difference is still one", () => {
+    expect(stale(deliberate, findings)).toEqual([]);
+  });
+});
+
+/** Runs every pod on one side, some at a time and the one that empties its node last. */
+async function runAll(bed: Bed, index: number): Promise<ReadonlyMap<string, () => Rows>> {
+  const side = bed.sides[index]!;
+  const stopping = new AbortController();
+  const stage = { bed, side, watched: await watch(bed.kube, side, stopping.signal) };
+  const rows = new Map<string, () => Rows>();
+  const waiting = [...plays];
+  const lane = async () => {
+    for (let play = waiting.shift(); play !== undefined; play = waiting.shift())
+      rows.set(play.name, await live(stage, play));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  stopping.abort();
+  return rows;
+}

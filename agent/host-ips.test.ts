@@ -157,6 +157,11 @@ test("a name is asked for at the start, and when the addresses are others", asyn
   await rest();
   expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.2"], 1, 1]);
   leads.to = ["192.0.2.1"];
+  // A pod's interface, say.
+  network.change();
+  await clock.advance(1_000);
+  expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.2"], 1, 1]);
+  network.addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
   network.change();
   await clock.advance(1_000);
   expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.1"], 2, 2]);

@@ -60,6 +60,8 @@ export function followHostIPs(parts: HostIPsParts, signal: AbortSignal): () => r
   let isWatching = false;
   let isSettling = false;
   let named: readonly string[] = [];
+  /** The node's own addresses when it was last asked what its name leads to. */
+  let resolvedFor: string | undefined;
   let readAt = clock.now();
   let known = read();
   if (changed !== undefined) net.watch(settle, signal);
@@ -87,6 +89,7 @@ export function followHostIPs(parts: HostIPsParts, signal: AbortSignal): () => r
 
   /** What a name leads to may be another address since the node's addresses are others. */
   async function renew(ask: NonNullable<HostIPsParts["resolve"]>): Promise<void> {
+    resolvedFor = net.addresses().join();
     if (!isToldWhich(told) && isIP(nodeName) === 0) named = await ask(nodeName);
     if (!signal.aborted) look();
   }
@@ -96,8 +99,10 @@ export function followHostIPs(parts: HostIPsParts, signal: AbortSignal): () => r
     isSettling = true;
     clock.wakeAt(clock.now() + SETTLE_MS, () => {
       isSettling = false;
-      if (resolve !== undefined) void renew(resolve);
-      else if (!signal.aborted) look();
+      if (signal.aborted) return;
+      if (resolve === undefined) look();
+      // Interfaces of pods come and go all the time, and none of them is an address of the node's.
+      else if (net.addresses().join() !== resolvedFor) void renew(resolve);
     });
   }
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { nodes, pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/objects.ts";
@@ -7,6 +8,7 @@ import { type Moment, type Rows, rowsOf } from "./rows.ts";
 import type { Watched } from "./watch.ts";
 
 const PATIENCE_MS = 90_000;
+const HANDLERS_MS = 2_000;
 /** Who does not tolerate this one leaves a node that has it. */
 const taint = { key: "berth.test/away", effect: "NoExecute" } as const;
 
@@ -42,6 +44,8 @@ export async function live(stage: Stage, play: Play): Promise<() => Rows> {
     await intervene(stage, play);
     await reach("later", () => afterwards.until(watched.isThere(name) ? watched.pod(name) : undefined));
   }
+  // A first process that has set up no handler yet loses its SIGTERM, which the kernel drops; nothing tells when it has.
+  if (watched.pod(name)?.status?.containerStatuses?.some(({ state }) => state?.running)) await pause(HANDLERS_MS);
   await finish(stage, play);
   await reach("gone", () => !watched.isThere(name));
   return () => {

@@ -7,6 +7,8 @@ const withNotes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
 const failing = (code: number) => script(`exit ${code}`);
 
+const first = (name: string, text: string) => ({ name, image: busyboxImage, command: script(text) });
+
 /** How containers end and begin again, images that cannot be had, and deletion. */
 export const lives: readonly Play[] = [
   // They begin with the first, since they take longest: a machine that is busy must have started them before their time is over.
@@ -110,6 +112,16 @@ export const lives: readonly Play[] = [
     name: "last-words-too-many",
     container: { command: script("for i in $(seq 1 900); do echo word $i; done > /dev/termination-log") },
     spec: { restartPolicy: "Never" },
+    until: hasEnded,
+  },
+  {
+    name: "init-containers",
+    spec: { initContainers: [first("one", "exit 0"), first("two", "exit 0")] },
+    until: isReady,
+  },
+  {
+    name: "init-container-fails",
+    spec: { restartPolicy: "Never", initContainers: [first("one", "exit 0"), first("two", "exit 3")] },
     until: hasEnded,
   },
   {

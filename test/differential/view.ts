@@ -9,6 +9,7 @@ const FIRST_LINE = "view";
 const parts = {
   env: "env | sort | sed 's/^/env /'",
   hostname: 'echo "hostname $(hostname)"',
+  hosts: "sed 's/^/hosts /' /etc/hosts",
   resolv: "sed 's/^/resolv /' /etc/resolv.conf",
   id: 'echo "id $(id)"',
   cwd: 'echo "cwd $(pwd)"',

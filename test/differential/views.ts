@@ -120,6 +120,14 @@ export const views: readonly Play[] = [
   viewer("host-pid", ["shared", "first"], {}, { hostPID: true }),
   viewer("host-ipc", ["shared"], {}, { hostIPC: true }),
   viewer("shared-processes", ["shared", "first"], {}, { shareProcessNamespace: true }),
+  viewer("hosts", ["hosts"], {}, { hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test", "alias"] }] }),
+  viewer("hosts-of-the-host", ["hosts"], {}, { hostNetwork: true }),
+  viewer(
+    "name-with-domain",
+    ["hosts", "hostname"],
+    {},
+    { hostname: "own-name", subdomain: "sub", setHostnameAsFQDN: true },
+  ),
   viewer("ports", ["hostname"], {
     ports: [
       { name: "web", containerPort: 8080 },

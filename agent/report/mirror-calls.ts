@@ -5,6 +5,7 @@ import { pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { mirroredUid } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
+import type { MirrorPlan } from "../decide/mirror.ts";
 import { hasCode, isOfServer, isOutage } from "./retry.ts";
 
 export interface MirrorCallSettings {
@@ -17,15 +18,23 @@ export interface MirrorCallSettings {
 
 export type MirrorOutcome =
   | { readonly kind: "made" | "removed"; readonly mirror: Pod }
-  /** Another pod has the name, or the API server does not take it: nothing that another try would change soon. */
+  /** Another pod has the name, or the API server does not take it: nothing that another try at once would change. */
   | { readonly kind: "left" }
   | { readonly kind: "outage"; readonly error: unknown };
 
 const FIRST_REFUSED_MS = 1_000;
 const LONGEST_REFUSED_MS = 60_000;
 
+/** A mirror that was refused: how often in a row, what was told of that, and what ends the time for which it is left alone. */
+interface Refusal {
+  readonly pod: string;
+  readonly times: number;
+  readonly told: string | undefined;
+  cancel: (() => void) | undefined;
+}
+
 /**
- * The calls that make and remove mirror pods; neither rejects. What was refused is left alone for a while, then `again` is called. That
+ * The calls that make and remove mirror pods; none rejects. What was refused is left alone for a while, then `again` is called. That
  * is a second at first, since an API server that has just started may not know yet what we may do, and in the end a minute.
  */
 export function createMirrorCalls(
@@ -33,57 +42,83 @@ export function createMirrorCalls(
   again: () => void,
   signal: AbortSignal,
 ) {
-  /** How often each mirror was refused in a row, and what was told of that. */
-  const told = new Map<string | undefined, { readonly times: number; readonly message: string }>();
-  /** The mirrors that are left alone, each with what cancels its time. */
-  const refused = new Map<string | undefined, () => void>();
+  /** By the uid of the static pod. */
+  const refusals = new Map<string | undefined, Refusal>();
+  const forgetAll = () => {
+    for (const hash of refusals.keys()) forget(hash);
+  };
+  signal.addEventListener("abort", forgetAll, { once: true });
+  const isLeft = (mirror: Pod) => refusals.get(mirroredUid(mirror))?.cancel !== undefined;
+
+  function refuse(mirror: Pod, told: string | undefined): void {
+    const hash = mirroredUid(mirror);
+    const times = (refusals.get(hash)?.times ?? 0) + 1;
+    const delayMs = Math.min(LONGEST_REFUSED_MS, FIRST_REFUSED_MS * 2 ** Math.min(times - 1, 16));
+    const cancel = clock.wakeAt(clock.now() + delayMs, () => {
+      refusal.cancel = undefined;
+      again();
+    });
+    const refusal: Refusal = { pod: fullNameOf(mirror), times, told, cancel };
+    refusals.set(hash, refusal);
+  }
 
   function outcomeOf(mirror: Pod, error: unknown, sentence: string): MirrorOutcome {
     if (isOutage(error) || isOfServer(error)) return { kind: "outage", error };
     const hash = mirroredUid(mirror);
+    const before = refusals.get(hash);
+    // The name may be our own mirror's, which the watch shows any moment: an answer was lost, or a finalizer holds the one before.
+    if (before === undefined && hasCode(error, "ALREADY_EXISTS")) {
+      refuse(mirror, undefined);
+      return { kind: "left" };
+    }
     const message = error instanceof Error ? error.message : String(error);
-    const before = told.get(hash);
-    if (before?.message !== message) log.warn({ pod: fullNameOf(mirror), uid: hash, err: error }, sentence);
-    const times = (before?.times ?? 0) + 1;
-    told.set(hash, { times, message });
-    const delayMs = Math.min(LONGEST_REFUSED_MS, FIRST_REFUSED_MS * 2 ** Math.min(times - 1, 16));
-    const over = clock.wakeAt(clock.now() + delayMs, () => {
-      refused.delete(hash);
-      again();
-    });
-    refused.set(hash, over);
+    if (before?.told !== message) log.warn({ pod: fullNameOf(mirror), uid: hash, err: error }, sentence);
+    refuse(mirror, message);
     return { kind: "left" };
   }
 
+  function forget(hash: string | undefined): void {
+    refusals.get(hash)?.cancel?.();
+    refusals.delete(hash);
+  }
+
+  async function remove(mirror: Pod): Promise<MirrorOutcome> {
+    const { name = "", namespace, uid = "" } = mirror.metadata;
+    if (isLeft(mirror)) return { kind: "left" };
+    try {
+      await kube.delete(pods(namespace), name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
+      forget(mirroredUid(mirror));
+      return { kind: "removed", mirror };
+    } catch (error) {
+      // It is gone, or another pod has its name.
+      if (hasCode(error, "NOT_FOUND", "CONFLICT")) return { kind: "removed", mirror };
+      return outcomeOf(mirror, error, "a mirror pod cannot be removed from the API");
+    }
+  }
+
+  async function create(wanted: Pod): Promise<MirrorOutcome> {
+    if (isLeft(wanted)) return { kind: "left" };
+    try {
+      const mirror = await kube.create(pods(wanted.metadata.namespace), wanted, { signal });
+      forget(mirroredUid(wanted));
+      made(mirror);
+      return { kind: "made", mirror };
+    } catch (error) {
+      return outcomeOf(wanted, error, "a static pod cannot be shown in the API");
+    }
+  }
+
   return {
-    async remove(mirror: Pod): Promise<MirrorOutcome> {
-      const { name = "", namespace, uid = "" } = mirror.metadata;
-      if (refused.has(mirroredUid(mirror))) return { kind: "left" };
-      try {
-        await kube.delete(pods(namespace), name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
-        told.delete(mirroredUid(mirror));
-        return { kind: "removed", mirror };
-      } catch (error) {
-        // It is gone, or another pod has its name.
-        if (hasCode(error, "NOT_FOUND", "CONFLICT")) return { kind: "removed", mirror };
-        return outcomeOf(mirror, error, "a mirror pod cannot be removed from the API");
-      }
+    /** Tries all of the plan at once. It holds all that is to be done, so nothing is remembered of any other mirror. */
+    async carryOut(plan: MirrorPlan): Promise<readonly MirrorOutcome[]> {
+      const hashes = new Set([...plan.remove, ...plan.create].map(mirroredUid));
+      for (const hash of refusals.keys()) if (!hashes.has(hash)) forget(hash);
+      return await Promise.all([...plan.remove.map(remove), ...plan.create.map(create)]);
     },
-    async create(wanted: Pod): Promise<MirrorOutcome> {
-      if (refused.has(mirroredUid(wanted))) return { kind: "left" };
-      try {
-        const mirror = await kube.create(pods(wanted.metadata.namespace), wanted, { signal });
-        told.delete(mirroredUid(wanted));
-        made(mirror);
-        return { kind: "made", mirror };
-      } catch (error) {
-        // Who has the name is told by the watch, and so is when it is free.
-        if (hasCode(error, "ALREADY_EXISTS")) return { kind: "left" };
-        return outcomeOf(wanted, error, "a static pod cannot be shown in the API");
-      }
-    },
-    stop() {
-      for (const cancel of refused.values()) cancel();
+    /** A pod of this node is gone: its name need not be waited for. Of pods of other nodes nobody tells. */
+    freed(pod: Pod) {
+      const name = fullNameOf(pod);
+      for (const [hash, refusal] of refusals) if (refusal.pod === name) forget(hash);
     },
   };
 }

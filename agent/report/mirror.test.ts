@@ -164,6 +164,50 @@ test("a name that another pod has is left to it until it is free", async () => {
   expect(await shown()).toEqual(["web#1"]);
 });
 
+test("a name that a pod elsewhere has, of which no watch tells, is asked for again and told of once", async () => {
+  const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
+  const spec = { containers: [{ name: "a", image: "i" }] };
+  await kube.user.create(pods("shop"), { metadata: { name: "web", namespace: "shop" }, spec });
+  mirrors.node("node-uid");
+  await start();
+  await want(wanted("web", "1"));
+  await clock.advance(300_000);
+  expect([told().length, log.told()]).toEqual([10, ["warn: a static pod cannot be shown in the API"]]);
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
+  await clock.advance(60_000);
+  expect(await shown()).toEqual(["web#1"]);
+});
+
+test("a name that turns out to be our own mirror's is no trouble", async () => {
+  const { clock, kube, log, mirrors, want, start, shown, told } = await createScene();
+  mirrors.node("node-uid");
+  await start();
+  const { timers } = clock;
+  kube.after.create = () => {
+    throw new KubeError("ALREADY_EXISTS", "pods web already exists", { status: 409 });
+  };
+  await want(wanted("web", "1"));
+  expect([await shown(), log.told(), told(), clock.timers]).toEqual([["web#1"], [], ["create pods/shop"], timers]);
+});
+
+test("what was refused is forgotten with its manifest", async () => {
+  const { clock, kube, log, mirrors, start, want, told } = await createScene();
+  mirrors.node("node-uid");
+  await start();
+  const { timers } = clock;
+  kube.before.create = () => {
+    throw new KubeError("FORBIDDEN", "no", { status: 403 });
+  };
+  await want(wanted("web", "1"));
+  await clock.advance(60_000);
+  await want();
+  expect([clock.timers, log.told().length]).toEqual([timers, 1]);
+  told();
+  await want(wanted("web", "1"));
+  await clock.advance(1_000);
+  expect([told().length, log.told().length]).toEqual([2, 1]);
+});
+
 test("who has stopped leaves no timer", async () => {
   const { clock, kube, mirrors, start, want, end } = await createScene();
   mirrors.node("node-uid");

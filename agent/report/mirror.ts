@@ -58,7 +58,7 @@ export function createMirrorPods(settings: MirrorPodsSettings): MirrorPods {
       isDirty = false;
       const node = nodeUid === undefined ? undefined : { name: nodeName, uid: nodeUid };
       const plan = planMirrors({ desired: desired(), mirrors: mirrors.values(), node, isComplete: isComplete() });
-      const outcomes = await Promise.all([...plan.remove.map(calls.remove), ...plan.create.map(calls.create)]);
+      const outcomes = await calls.carryOut(plan);
       for (const outcome of outcomes) {
         if (outcome.kind === "made") keep(outcome.mirror);
         if (outcome.kind === "removed") lose(outcome.mirror);
@@ -95,7 +95,7 @@ export function createMirrorPods(settings: MirrorPodsSettings): MirrorPods {
     },
     gone(pod) {
       lose(pod);
-      // Its name may be what a mirror waits for.
+      calls.freed(pod);
       look();
     },
     complete() {
@@ -112,7 +112,6 @@ export function createMirrorPods(settings: MirrorPodsSettings): MirrorPods {
     stop() {
       stopping.abort();
       outage.over();
-      calls.stop();
     },
   };
 }

@@ -70,6 +70,21 @@ for (const doubted of ["away:1", undefined])
     expect(runtime.calls).toHaveLength(2);
   });
 
+test("of the images of all the pods there ever were only the latest are remembered", async () => {
+  const { runtime, images } = createScene();
+  await images.presence("here:1");
+  for (let name = 0; name < 1_100; name++) {
+    runtime.addImage(`once:${name}`);
+    await images.presence(`once:${name}`);
+    await images.presence("here:1");
+  }
+  expect(runtime.calls).toHaveLength(1_101);
+  await images.presence("once:1099");
+  expect(runtime.calls).toHaveLength(1_101);
+  await images.presence("once:0");
+  expect(runtime.calls).toHaveLength(1_102);
+});
+
 test("a question that failed is asked again", async () => {
   const { runtime, images } = createScene();
   runtime.failures.imageStatus = [new CriError("UNAVAILABLE", "ImageStatus", "away")];

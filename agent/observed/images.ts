@@ -12,10 +12,21 @@ export interface ObservedImages {
   doubt(image?: string): void;
 }
 
+/** More than a node has in use; jobs may bring new names for as long as it runs. */
+const MOST_KNOWN = 1_024;
+
 export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): ObservedImages {
   const known = new Map<string, ImagePresence>();
   // A hundred pods of one image that arrive at once are one question.
   const asked = new Map<string, Promise<ImagePresence>>();
+
+  /** What was not asked for in the longest time goes first. */
+  function remember(image: string, presence: ImagePresence): void {
+    known.delete(image);
+    known.set(image, presence);
+    const [oldest] = known.keys();
+    if (known.size > MOST_KNOWN && oldest !== undefined) known.delete(oldest);
+  }
 
   async function ask(image: string): Promise<ImagePresence> {
     const found = await runtime.imageStatus(image).catch((error: unknown) => {
@@ -35,7 +46,7 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
       (presence) => {
         if (asked.get(image) === open) {
           asked.delete(image);
-          if (presence.present === true) known.set(image, presence);
+          if (presence.present === true) remember(image, presence);
         }
         return presence;
       },
@@ -49,7 +60,12 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
   }
 
   return {
-    presence: async (image) => known.get(image) ?? (await (asked.get(image) ?? question(image))),
+    async presence(image) {
+      const presence = known.get(image);
+      if (presence === undefined) return await (asked.get(image) ?? question(image));
+      remember(image, presence);
+      return presence;
+    },
     doubt(image) {
       if (image === undefined) {
         known.clear();

@@ -1,4 +1,4 @@
-import type { Pod, PodCondition, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Pod, PodCondition, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { isTerminal, mirroredUid } from "./api-pod.ts";
 import { isSameValue } from "./same-value.ts";
 import type { Stage } from "./stage.ts";
@@ -72,4 +72,15 @@ export function deletionDue(api: Pod, stage: Stage): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds } = api.metadata;
   const isAsked = deletionTimestamp !== undefined && deletionGracePeriodSeconds !== 0;
   return isAsked && mirroredUid(api) === undefined && stage === "finished" && isTerminal(api.status);
+}
+
+/**
+ * The least of a patch that lets a deleted pod go, of which nothing is left on the node: that it has ended. A server that does not
+ * take the rest would have it end for ever. Undefined where the patch says no more, or no end.
+ */
+export function endPatch(api: Pod, patch: StatusPatch, stage: Stage): StatusPatch | undefined {
+  const phase = patch.status["phase"] as PodPhase;
+  const isAwaited = api.metadata.deletionTimestamp !== undefined && mirroredUid(api) === undefined;
+  const isEnd = stage === "finished" && isAwaited && isTerminal({ phase });
+  return isEnd && Object.keys(patch.status).length > 1 ? { status: { phase } } : undefined;
 }

@@ -301,6 +301,86 @@ test("a status that the server refuses is not sent again until there is another 
   expect(await phase("web")).toBe("Running");
 });
 
+test("a status that the server refuses is sent again after five minutes, since nobody tells when it would be taken", async () => {
+  const { kube, clock, report, make, say, phase, end } = await createScene();
+  const web = await make("web");
+  kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
+  await say(web, statusOf("Running"));
+  await clock.advance(299_000);
+  expect(await phase("web")).toBe("Pending");
+  await clock.advance(1_000);
+  expect(await phase("web")).toBe("Running");
+  report.stop();
+  end();
+});
+
+test("a refused status is not sent again because somebody else writes to the pod", async () => {
+  const { kube, make, say, told } = await createScene();
+  const web = await make("web");
+  kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
+  await say(web, statusOf("Running"));
+  await kube.user.patch(pods("shop"), "web", { type: "merge", body: { metadata: { labels: { a: "b" } } } });
+  await rest();
+  expect(told()).toEqual(["patch pods/shop/web/status"]);
+});
+
+test("a deleted pod whose last status is refused goes all the same: that it has ended is told alone", async () => {
+  const { kube, make, say, told } = await createScene();
+  const web = await make("web");
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  const { patch } = kube;
+  const sent: unknown[] = [];
+  kube.patch = async (resource, name, each, options) => {
+    sent.push(each.body);
+    if (JSON.stringify(each.body).includes("bad")) throw new KubeError("INVALID", "no", { status: 422 });
+    return await patch(resource, name, each, options);
+  };
+  await say(web, statusOf("Failed", { message: "bad" }), "finished");
+  expect(sent[1]).toEqual({ status: { phase: "Failed" } });
+  expect([(await kube.user.list(pods(), {})).items.length, ...told()]).toEqual([
+    0,
+    "patch pods/shop/web/status",
+    "delete pods/shop/web",
+  ]);
+});
+
+test("what the server takes and changes again is not sent again", async () => {
+  const { kube, make, say, told } = await createScene();
+  const web = await make("web");
+  const { patch } = kube;
+  let times = 0;
+  kube.patch = async (resource, name, each, options) => {
+    await patch(resource, name, each, options);
+    times += 1;
+    if (times > 50) throw new KubeError("NOT_FOUND", "enough");
+    const body = { status: { message: null } };
+    return await kube.user.patch(resource, name, { type: "strategic", subresource: "status", body });
+  };
+  await say(web, statusOf("Running", { message: "who will take this away?" }));
+  expect(told()).toEqual(["patch pods/shop/web/status", "patch pods/shop/web/status"]);
+});
+
+test("a second writer who always has another opinion is answered less and less often, and a new word waits for nobody", async () => {
+  const { kube, clock, report, make, say, stored, told, end } = await createScene();
+  const web = await make("web");
+  let left = 500;
+  const body = { status: { phase: "Pending", message: "no" } };
+  kube.after.patch = async () => {
+    left -= 1;
+    if (left > 0) await kube.user.patch(pods("shop"), "web", { type: "strategic", subresource: "status", body });
+  };
+  await say(web, statusOf("Running"));
+  expect(told()).toHaveLength(3);
+  for (let minute = 0; minute < 60; minute += 1) await clock.advance(60_000);
+  expect(told().length).toBeLessThan(70);
+  left = 0;
+  await say(web, statusOf("Running", { message: "new" }));
+  expect((await stored("web")).status?.message).toBe("new");
+  report.stop();
+  end();
+});
+
 test("the end of a deleted pod that cannot be told is kept, and so is one that is not answered within a second", async () => {
   const { kube, clock, kept, make, say } = await createScene();
   const [a, b] = [await make("a"), await make("b")];
@@ -335,6 +415,33 @@ test("a static pod is told of by its mirror, and anew by one that takes its plac
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await make("web", { annotations });
   expect([await phase("web"), ...told()]).toEqual(["Pending"]);
+});
+
+test("a static pod that begins anew under its uid is told of by the mirror that has stayed", async () => {
+  const { report, make, desiredOf, phase } = await createScene();
+  const hash = "0a1b" as PodUid;
+  const mirror = await make("web", { annotations: { "kubernetes.io/config.mirror": hash } });
+  const desired = { ...desiredOf(mirror, { kind: "file", path: "/m" }), uid: hash };
+  report.report(desired, statusOf("Pending", { message: "first" }), "finished");
+  await rest();
+  report.finished(hash);
+  report.report(desired, statusOf("Running"), "syncing");
+  await rest();
+  expect(await phase("web")).toBe("Running");
+});
+
+test("who asks what a conflict means and stops waits for no answer", async () => {
+  const { kube, report, make, say, end } = await createScene();
+  const web = await make("web");
+  kube.failures = { patch: [new KubeError("CONFLICT", "the object has been modified", { status: 409 })] };
+  kube.hang("get");
+  await say(web, statusOf("Running"));
+  end();
+  report.stop();
+  let isSettled = false;
+  void report.settled().then(() => (isSettled = true));
+  await rest();
+  expect(isSettled).toBe(true);
 });
 
 test("who has stopped sends nothing more, and leaves no timer", async () => {

@@ -4,7 +4,7 @@ import { isLater, mirroredUid } from "../decide/api-pod.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import type { Stage } from "../decide/stage.ts";
 import { isUnseen } from "../decide/status.ts";
-import { createSlotWork, emptySlot, type PodStatusSettings, type Slot } from "./status-slot.ts";
+import { createSlotWork, emptySlot, emptyWord, type PodStatusSettings, type Slot } from "./status-slot.ts";
 
 /** Tells the API server how the pods of this node are. Nothing here waits for it, and none of it throws. */
 export interface PodStatusReport {
@@ -41,8 +41,14 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
     return slot;
   }
 
-  function drop(slot: Slot): void {
+  function quiet(slot: Slot): void {
     slot.cancelRetry?.();
+    slot.cancelLook?.();
+    Object.assign(slot, { cancelRetry: undefined, cancelLook: undefined });
+  }
+
+  function drop(slot: Slot): void {
+    quiet(slot);
     slot.wanted = undefined;
     slots.delete(slot.uid);
   }
@@ -59,7 +65,7 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
       const slot = slotOf(slotUid(pod));
       if (!isLater(pod.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) return;
       slot.api = pod;
-      slot.refused = undefined;
+      slot.idle = undefined;
       wake(slot);
     },
     gone(pod) {
@@ -70,8 +76,13 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
     },
     finished(uid) {
       const slot = slots.get(uid);
+      if (slot === undefined) return;
+      if (slot.api === undefined) return drop(slot);
       // A pod of the API is kept until it is gone there too.
-      if (slot !== undefined && (slot.api === undefined || mirroredUid(slot.api) !== undefined)) drop(slot);
+      if (mirroredUid(slot.api) === undefined) return;
+      // So is a mirror: its manifest may be back before it is removed, and nobody would tell of it again.
+      quiet(slot);
+      Object.assign(slot, emptyWord());
     },
     back() {
       for (const slot of slots.values()) {
@@ -86,7 +97,7 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
     },
     stop() {
       stopping.abort();
-      for (const slot of slots.values()) slot.cancelRetry?.();
+      for (const slot of slots.values()) quiet(slot);
     },
   };
 }

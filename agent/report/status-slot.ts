@@ -6,8 +6,9 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { isLater, isTerminal } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
+import { isSameValue } from "../decide/same-value.ts";
 import type { Stage } from "../decide/stage.ts";
-import { deletionDue, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
+import { deletionDue, endPatch, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
 import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
 
 export interface PodStatusSettings {
@@ -31,9 +32,15 @@ export interface Slot {
   /** Something has changed since what to send was last looked at. */
   isDirty: boolean;
   cancelRetry: (() => void) | undefined;
+  /** Of the time when something that is left alone for now is looked at again. A new word does not wait for it. */
+  cancelLook: (() => void) | undefined;
   failures: number;
-  /** What the server did not take, as it was. */
-  refused: string | undefined;
+  /** What the server took, and had to be said again as it was. */
+  idle: string | undefined;
+  /** What the server did not take, as it was, and until when it is not sent again. */
+  refused: ReadonlyMap<string, number>;
+  /** The word that the server took last, how often in a row, and when. */
+  taken: { readonly wanted: PodStatus; readonly times: number; readonly at: number } | undefined;
   /** The pod of the API that we have removed. */
   removedUid: string | undefined;
   told: string | undefined;
@@ -44,6 +51,14 @@ type Call =
   | { readonly kind: "delete"; readonly api: Pod };
 
 const KEEP_AFTER_MS = 1_000;
+/** What makes a server refuse a status may be put right there, with nobody telling us. */
+const REFUSED_MS = 300_000;
+/** Somebody who has written over a word so often will do so again. */
+const FREE_TIMES = 3;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 60_000;
+/** A word that has stood for so long is said again at once. */
+const ROW_MS = 300_000;
 
 /**
  * Sends what a slot still has to tell, one call after the other, until there is nothing more; what fails is sent again later, as the
@@ -67,16 +82,26 @@ export function createSlotWork(settings: PodStatusSettings, stopping: AbortSigna
     await Promise.resolve();
     for (;;) {
       slot.isDirty = false;
+      slot.cancelLook?.();
+      slot.cancelLook = undefined;
       const call = stopping.aborted ? undefined : nextCall(slot, clock.now());
       if (call === undefined) return;
+      if (call.kind === "wait") return lookAgain(slot, call.until);
       try {
         await send(settings, slot, call, stopping);
         slot.failures = 0;
       } catch (error) {
-        await takeFailure(settings, slot, call, error);
+        await takeFailure(settings, slot, call, error, stopping);
         if (slot.failures > 0) return waitToRetry(slot, error);
       }
     }
+  }
+
+  function lookAgain(slot: Slot, at: number): void {
+    slot.cancelLook = clock.wakeAt(at, () => {
+      slot.cancelLook = undefined;
+      wake(slot);
+    });
   }
 
   function waitToRetry(slot: Slot, error: unknown): void {
@@ -101,18 +126,53 @@ export function emptySlot(uid: PodUid): Slot {
     work: undefined,
     isDirty: false,
     cancelRetry: undefined,
+    cancelLook: undefined,
     failures: 0,
-    refused: undefined,
+    idle: undefined,
+    refused: new Map(),
+    taken: undefined,
     removedUid: undefined,
     told: undefined,
   };
 }
 
-function nextCall({ wanted, api, stage, refused, removedUid }: Slot, now: number): Call | undefined {
+/** What was said of a life that is over does not bear on the next one. What the API server has stays known. */
+export function emptyWord(): Pick<Slot, "wanted" | "stage" | "failures" | "idle" | "refused" | "taken"> {
+  const { wanted, stage, failures, idle, refused, taken } = emptySlot("" as PodUid);
+  return { wanted, stage, failures, idle, refused, taken };
+}
+
+function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; readonly until: number } | undefined {
+  const { wanted, api, stage, removedUid } = slot;
   if (wanted === undefined || api === undefined) return undefined;
-  const patch = statusPatch(api, wanted, now);
-  if (patch !== undefined && JSON.stringify(patch) !== refused) return { kind: "patch", api, patch, wanted };
-  return deletionDue(api, stage) && removedUid !== api.metadata.uid ? { kind: "delete", api } : undefined;
+  const whole = statusPatch(api, wanted, now);
+  const patches = whole === undefined ? [] : [whole, endPatch(api, whole, stage) ?? []].flat();
+  const patch = patches.find((each) => dueOf(slot, wanted, each) <= now);
+  if (patch !== undefined) return { kind: "patch", api, patch, wanted };
+  if (deletionDue(api, stage) && removedUid !== api.metadata.uid) return { kind: "delete", api };
+  const until = Math.min(...patches.map((each) => dueOf(slot, wanted, each)));
+  return until === Number.POSITIVE_INFINITY ? undefined : { kind: "wait", until };
+}
+
+function dueOf({ idle, refused, taken }: Slot, wanted: PodStatus, patch: StatusPatch): number {
+  const text = JSON.stringify(patch);
+  if (text === idle) return Number.POSITIVE_INFINITY;
+  const isAgain = taken !== undefined && taken.times >= FREE_TIMES && isSameValue(taken.wanted, wanted);
+  const pauseMs = isAgain
+    ? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(taken.times - FREE_TIMES, 16))
+    : 0;
+  return Math.max(refused.get(text) ?? 0, (isAgain ? taken.at : 0) + pauseMs);
+}
+
+/** Another agent of this name, or whoever changes what we send, makes a word be said again and again. */
+function noteTaken(slot: Slot, { patch, wanted }: Extract<Call, { kind: "patch" }>, answer: Pod, now: number): void {
+  const { taken } = slot;
+  const isInRow = taken !== undefined && now - taken.at < ROW_MS && isSameValue(taken.wanted, wanted);
+  slot.taken = { wanted, times: isInRow ? taken.times + 1 : 1, at: now };
+  // A patch that changes nothing, such as `1.0` for `1`, or that a webhook takes back, would be sent for ever.
+  const again = statusPatch(answer, wanted, now);
+  const text = JSON.stringify(patch);
+  slot.idle = again !== undefined && JSON.stringify(again) === text ? text : undefined;
 }
 
 async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal: AbortSignal): Promise<void> {
@@ -130,32 +190,37 @@ async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal:
     const answer = await kube.patch(resource, name, patch, { signal });
     const isStillThere = slot.api?.metadata.uid === uid;
     if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
-    slot.refused = undefined;
-    // A patch that changes nothing, such as `1.0` for `1`, would be sent for ever.
-    if (answer.metadata.resourceVersion === call.api.metadata.resourceVersion)
-      slot.refused = JSON.stringify(call.patch);
+    noteTaken(slot, call, answer, clock.now());
   } finally {
     stopWaiting();
   }
 }
 
 /** Afterwards `failures` says whether to wait: it is 0 where there is nothing to be sent again. Never rejects. */
-async function takeFailure(settings: PodStatusSettings, slot: Slot, call: Call, error: unknown): Promise<void> {
-  const { kube, log } = settings;
+async function takeFailure(
+  settings: PodStatusSettings,
+  slot: Slot,
+  call: Call,
+  error: unknown,
+  signal: AbortSignal,
+): Promise<void> {
+  const { kube, clock, log } = settings;
   const { name = "", namespace, uid } = call.api.metadata;
   slot.failures += 1;
   if (call.kind === "patch") keepLast(settings, slot, call);
   if (hasCode(error, "NOT_FOUND")) return forget(slot, uid);
   if (hasCode(error, "CONFLICT")) {
     // Either another pod has this name now, or many write to this one; who asks learns which.
-    const now = await kube.get(pods(namespace), name).catch((failure: unknown) => failure);
+    const now = await kube.get(pods(namespace), name, { signal }).catch((failure: unknown) => failure);
     if (hasCode(now, "NOT_FOUND") || (isPod(now) && now.metadata.uid !== uid)) return forget(slot, uid);
     if (isPod(now) && slot.api?.metadata.uid === uid) slot.api = now;
     return;
   }
   if (!isOutage(error)) tellOnce(log, slot, call, error);
   if (call.kind === "patch" && hasCode(error, "INVALID", "TOO_LARGE")) {
-    slot.refused = JSON.stringify(call.patch);
+    const now = clock.now();
+    const others = [...slot.refused].filter(([, until]) => until > now);
+    slot.refused = new Map([...others, [JSON.stringify(call.patch), now + REFUSED_MS]]);
     slot.failures = 0;
   }
 }

@@ -1,6 +1,7 @@
 // Pods that the API server asks for, on a node of fakes: what users see of them, and that it is the same whenever the agent dies.
 import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
+import { pods } from "../../kube/resource.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { apiScenario, endOf, inCluster, play } from "./api-scenario.ts";
 import { createStage, makePod } from "./stage.ts";
@@ -183,6 +184,26 @@ test("a static pod shows in the API, and deleting what shows it ends nothing", a
   await stage.offer();
   await stage.advance("1m");
   expect(await endOf(stage)).toEqual({ node: [], api: [] });
+});
+
+test("a manifest that goes and comes back while the API server is away is told of as it runs now", async () => {
+  const stage = await play(async (first) => {
+    await first.offer(makePod("web"));
+    first.agent.cluster?.node("node-uid");
+    await first.advance("5s");
+  });
+  const told = async () =>
+    (await stage.kube.user.list(pods(), {})).items[0]?.status?.containerStatuses?.[0]?.containerID;
+  const before = await told();
+  stage.kube.goDown();
+  await stage.offer();
+  await stage.advance("1m");
+  await stage.offer(makePod("web"));
+  await stage.advance("1m");
+  stage.kube.comeBack();
+  await stage.advance("1m");
+  expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
+  expect(await told()).not.toBe(before);
 });
 
 test("when nothing changes nothing is asked of the API server", async () => {

@@ -118,6 +118,14 @@ test("HTTP: a server that never answers has failed when the time is over", async
   });
 });
 
+for (const url of ["http://a b:80/", "http://%00:80/", "http://[[::1]]:80/"])
+  test(`HTTP: ${url} can be asked of nobody, which says nothing of the container`, async () => {
+    expect(await ask({ kind: "httpGet", url, headers: [] })).toEqual({
+      result: "error",
+      message: `"${url}" is not a URL: its host has to be a name or an address`,
+    });
+  });
+
 test("HTTP and TCP: nobody listens", async () => {
   const refused = "connect: connection refused";
   expect(await ask({ kind: "tcpSocket", host: "127.0.0.1", port: closedPort })).toEqual({

@@ -69,6 +69,9 @@ async function runHttp(
 ): Promise<ProbeOutcome> {
   const deadline = performance.now() + timeoutMs;
   let at = url;
+  // The API takes any text for a host.
+  if (!URL.canParse(url))
+    return { result: "error", message: `"${url}" is not a URL: its host has to be a name or an address` };
   try {
     for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
       const left = Math.max(1, deadline - performance.now());

@@ -40,7 +40,7 @@ export interface Question {
 }
 
 export interface ProbesSettings {
-  /** Never rejects. */
+  /** Rejects by a mistake of ours alone, which must not cost more than this answer: anybody's pod may trip over it. */
   readonly ask: (question: Question, signal: AbortSignal) => Promise<ProbeOutcome>;
   /** Hears of each answer. */
   readonly answered: (question: Question, outcome: ProbeOutcome) => void;
@@ -132,7 +132,7 @@ function lookAt(
     const podIP = pod.spec.hostNetwork === true ? room.hostIP() : observed.sandboxes[0]?.ips[0];
     const question = { uid, pod, container, id, podIP };
     const probed = before?.get(id) ?? enter(question, startedAt, room.bornAt);
-    probed.question = question;
+    follow(probed, question);
     if (termination !== undefined) letGo(probed);
     now.set(id, probed);
     arm(room, probed);
@@ -145,16 +145,20 @@ function lookAt(
 }
 
 function enter(question: Probed["question"], startedAt: number, bornAt: number): Probed {
+  const isFoundRunning = toldOf(question.pod, question.id) !== undefined && startedAt < bornAt;
+  return { question, asked: new Map(), startedAt, isFoundRunning, life: new AbortController() };
+}
+
+/** A manifest may gain and lose probes while its container runs on. */
+function follow(probed: Probed, question: Probed["question"]): void {
+  probed.question = question;
+  const { asked } = probed;
+  const kinds = probesOf(question.container);
+  for (const kind of probeKinds) if (!kinds.includes(kind)) asked.delete(kind);
   const told = toldOf(question.pod, question.id);
   const known = told && { isStarted: told.started === true, isReady: told.ready };
-  const asked = new Map(
-    probesOf(question.container).map((kind) => {
-      const state = beginProbe(kind, known);
-      return [kind, { state, dueAt: undefined, isUnderWay: false }] as const;
-    }),
-  );
-  const isFoundRunning = known !== undefined && startedAt < bornAt;
-  return { question, asked, startedAt, isFoundRunning, life: new AbortController() };
+  for (const kind of kinds)
+    if (!asked.has(kind)) asked.set(kind, { state: beginProbe(kind, known), dueAt: undefined, isUnderWay: false });
 }
 
 /** Gives a first time to what is to be asked from now on. */
@@ -214,11 +218,18 @@ async function putQuestion(room: Room, probed: Probed, kind: ProbeKind, dueAt: n
   schedule(room);
 }
 
-async function askUntilAnswered({ ask }: Room, question: Question, signal: AbortSignal): Promise<ProbeOutcome> {
-  let outcome = await ask(question, signal);
-  for (let tries = 1; tries < MOST_TRIES && outcome.result === "error" && !signal.aborted; tries++)
-    outcome = await ask(question, signal);
-  return outcome;
+async function askUntilAnswered({ ask, log }: Room, question: Question, signal: AbortSignal): Promise<ProbeOutcome> {
+  try {
+    let outcome = await ask(question, signal);
+    for (let tries = 1; tries < MOST_TRIES && outcome.result === "error" && !signal.aborted; tries++)
+      outcome = await ask(question, signal);
+    return outcome;
+  } catch (error) {
+    const { kind, pod, container } = question;
+    const fields = { pod: fullNameOf(pod), container: container.name, err: error };
+    log.error(fields, `the ${kind} probe of container ${container.name} could not be asked`);
+    return { result: "error", message: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 interface Answer {

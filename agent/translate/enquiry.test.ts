@@ -35,6 +35,8 @@ const rows: readonly [sentence: string, handler: Probe, call: object, podIP?: st
   ],
   ["a path without its slash", { httpGet: { port: 80, path: "ok" } }, { url: "http://10.0.0.2:80/ok" }],
   ["an address of IPv6", { httpGet: { port: 80 } }, { url: "http://[2001:db8::2]:80/" }, "2001:db8::2"],
+  ["a literal address in its brackets", { httpGet: { host: "[::1]", port: 80 } }, { url: "http://[::1]:80/" }],
+  ["a socket at such an address", { tcpSocket: { host: "[::1]", port: 80 } }, { host: "::1" }],
   [
     "headers of the spec win, and may be given twice",
     {

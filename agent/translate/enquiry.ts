@@ -77,7 +77,8 @@ function httpCall(
 function hostOf(host: string | undefined, { podIP }: EnquiryScene): string {
   const found = host || podIP;
   if (found === undefined) throw new TranslateError("ProbeError", "the pod has no address yet");
-  return found;
+  // Whoever has URLs in mind writes an address of IPv6 in its brackets.
+  return found.replace(/^\[(.*)\]$/, "$1");
 }
 
 function portOf(port: number | string, { name: container, ports = [] }: Container): number {

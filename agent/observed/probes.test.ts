@@ -1,0 +1,106 @@
+import { expect, test } from "bun:test";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Container, Probe } from "../../proto/kubernetes/gen/types.ts";
+import { FakeClock } from "../../test/fakes/clock.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import type { DesiredPod } from "../decide/desired.ts";
+import { nothingObserved, type ObservedPod } from "../decide/observed.ts";
+import { createProbes, type ProbesSettings, type Question } from "./probes.ts";
+
+const uid = "u" as PodUid;
+const probe: Probe = { tcpSocket: { port: 80 }, periodSeconds: 10 };
+
+/** The room of probes with one pod whose container runs; `asked` are the kinds of the questions, each with its second. */
+function makeRoom(more: Partial<ProbesSettings> = {}) {
+  const clock = new FakeClock();
+  const log = new FakeLog();
+  const asked: string[] = [];
+  const startedAt = clock.now();
+  const settings: ProbesSettings = {
+    clock,
+    log,
+    ask: async ({ kind }: Question) => {
+      asked.push(`${clock.elapsedMs / 1000}s ${kind}`);
+      return { result: "success", message: "" };
+    },
+    answered: () => {},
+    wake: () => {},
+    hostIP: () => undefined,
+    random: () => 0,
+    ...more,
+  };
+  const probes = createProbes(settings);
+  return {
+    clock,
+    log,
+    asked,
+    probes,
+    look: (container: Partial<Container>) => probes.look(observedSince(startedAt), desiredWith(container)),
+  };
+}
+
+function observedSince(startedAt: number): ObservedPod {
+  const [id, sandboxId] = ["c" as ContainerId, "s" as SandboxId];
+  const exit = { finishedAt: 0, exitCode: 0, reason: "", message: "" };
+  const image = { image: "busybox:1", imageRef: "", hash: undefined };
+  return {
+    ...nothingObserved(uid, "default", "web"),
+    containers: [
+      {
+        id,
+        name: "a",
+        attempt: 0,
+        sandboxId,
+        state: "running",
+        createdAt: startedAt,
+        startedAt,
+        ...exit,
+        ...image,
+        crashes: 0,
+      },
+    ],
+  };
+}
+
+function desiredWith(container: Partial<Container>): DesiredPod {
+  return {
+    uid,
+    pod: {
+      metadata: { namespace: "default", name: "web", uid },
+      spec: { containers: [{ name: "a", image: "busybox:1", ...container }] },
+    },
+    source: { kind: "file", path: "/manifests/web" },
+    acceptedAt: 0,
+    revision: 0,
+  };
+}
+
+test("a question that fails by a mistake of ours says nothing of the container, and is asked again", async () => {
+  let tries = 0;
+  const { clock, log, look, probes } = makeRoom({
+    ask: async () => {
+      tries++;
+      throw new Error("who would have thought");
+    },
+  });
+  look({ livenessProbe: { ...probe, failureThreshold: 1 } });
+  await clock.advance(10_000);
+  expect(log.told()).toEqual(Array(2).fill("error: the liveness probe of container a could not be asked"));
+  expect([tries, look({ livenessProbe: probe }).health.get("c" as ContainerId)]).toEqual([
+    2,
+    { isStarted: true, isReady: true },
+  ]);
+  await probes.stop();
+});
+
+test("a probe that is taken out of the pod is asked no more, and one that is added is", async () => {
+  const { clock, asked, look, probes } = makeRoom();
+  look({ livenessProbe: probe, readinessProbe: probe });
+  await clock.advance(5_000);
+  look({ readinessProbe: probe });
+  await clock.advance(10_000);
+  look({ readinessProbe: probe, livenessProbe: probe });
+  await clock.advance(1_000);
+  expect(asked).toEqual(["0s liveness", "0s readiness", "10s readiness", "15s liveness"]);
+  await probes.stop();
+});

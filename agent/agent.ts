@@ -27,6 +27,7 @@ import { createObservedImages, type ObservedImages } from "./observed/images.ts"
 import { createLastWords } from "./observed/last-words.ts";
 import { createPodFiles } from "./observed/pod-files.ts";
 import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
+import type { Probes } from "./observed/probes.ts";
 import { createProbing, withProbes } from "./probing.ts";
 import { createNodeStory, type NodeStory } from "./report/node-story.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
@@ -141,7 +142,7 @@ export function createAgent(parts: AgentParts): Agent {
     settings: () => ({ ...settingsNow(), runtimeName: followed.runtimeName() }),
     startPlaces: parts.startPlaces,
     rooms: joinRooms(
-      { desired, observed, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
+      { desired, observed, probes, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
       createActing({ ...parts, facts: factsNow }, observed, images),
     ),
   });
@@ -164,6 +165,7 @@ export function createAgent(parts: AgentParts): Agent {
 interface Joined {
   readonly desired: DesiredPods;
   readonly observed: ObservedPods;
+  readonly probes: Probes;
   readonly stories: PodStories;
   readonly cluster: Cluster | undefined;
   readonly stir: () => void;
@@ -171,13 +173,14 @@ interface Joined {
 }
 
 /** What the loop asks of the rooms, and who of them hears of it. */
-function joinRooms({ desired, observed, stories, cluster, stir, blindness }: Joined, act: Rooms["act"]): Rooms {
+function joinRooms({ desired, observed, probes, stories, cluster, stir, blindness }: Joined, act: Rooms["act"]): Rooms {
   return {
     desired: desired.get,
     observe: observed.observe,
     explain,
     report(uid, wanted, status, stage, obstacle) {
       desired.reported(wanted, status);
+      if (stage !== "syncing") probes.ending(uid);
       stories.report(uid, wanted, status, stage, obstacle);
       cluster?.report(wanted, status, stage);
     },

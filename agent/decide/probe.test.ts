@@ -130,6 +130,12 @@ const first: readonly [
   ["or when its initial delay is over", { initialDelaySeconds: 5 }, {}, 5_000],
   ["which counts from its start", { initialDelaySeconds: 5 }, { now: 9_000 }, 9_000],
   [
+    "a start that is still to come, since the clock was set back, is now",
+    { initialDelaySeconds: 5 },
+    { startedAt: 1e6 },
+    100,
+  ],
+  [
     "an agent that finds it running asks within a period",
     { periodSeconds: 10 },
     { isFoundRunning: true, now: 60_000 },

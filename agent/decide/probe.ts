@@ -1,4 +1,5 @@
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
+import { dueAfter } from "./backoff.ts";
 import type { ContainerHealth } from "./observed.ts";
 
 /*
@@ -94,7 +95,7 @@ export interface FirstTry {
 
 /** When a probe is first tried; epoch milliseconds. */
 export function firstProbeAt(probe: Probe, { startedAt, now, isFoundRunning, lot }: FirstTry): number {
-  const earliest = Math.max(now, startedAt + (probe.initialDelaySeconds ?? 0) * 1000);
+  const earliest = Math.max(now, dueAfter(startedAt, (probe.initialDelaySeconds ?? 0) * 1000, now));
   return isFoundRunning ? earliest + lot * periodMs(probe) : earliest;
 }
 

@@ -104,3 +104,40 @@ test("a probe that is taken out of the pod is asked no more, and one that is add
   expect(asked).toEqual(["0s liveness", "0s readiness", "10s readiness", "15s liveness"]);
   await probes.stop();
 });
+
+for (const [sentence, backMs] of [
+  ["while the node is at rest", 3_600_000],
+  ["by less than a period", 3_000],
+] as const)
+  test(`a clock that is set back ${sentence} silences nobody`, async () => {
+    const { clock, asked, look, probes } = makeRoom();
+    look({ livenessProbe: probe });
+    await clock.advance(5_000);
+    clock.jump(-backMs);
+    await clock.advance(20_000);
+    expect(asked).toEqual(["0s liveness", "10s liveness", "20s liveness"]);
+    await probes.stop();
+  });
+
+test("nor when a probe is added meanwhile; the others are late by as much as nobody has looked", async () => {
+  const { clock, asked, look, probes } = makeRoom();
+  look({ livenessProbe: probe });
+  await clock.advance(5_000);
+  clock.jump(-3_600_000);
+  look({ livenessProbe: probe, readinessProbe: { ...probe, initialDelaySeconds: 60, periodSeconds: 100 } });
+  await clock.advance(20_000);
+  expect(asked).toEqual(["0s liveness", "5s readiness", "15s liveness", "25s liveness"]);
+  await probes.stop();
+});
+
+test("a pod that has to end is asked whether it is ready, and nothing else", async () => {
+  const { clock, asked, look, probes } = makeRoom();
+  const all = { livenessProbe: probe, readinessProbe: probe };
+  look(all);
+  await clock.advance(5_000);
+  probes.ending(uid);
+  look(all);
+  await clock.advance(10_000);
+  expect(asked).toEqual(["0s liveness", "0s readiness", "10s readiness"]);
+  await probes.stop();
+});

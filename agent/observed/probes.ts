@@ -22,6 +22,8 @@ import {
 export interface Probes {
   /** Takes note of what is to be asked, and adds to an observed pod what the answers say. */
   look(observed: ObservedPod, desired: DesiredPod | undefined): ObservedPod;
+  /** The pod has to end, whoever said so: nobody restarts its containers any more. */
+  ending(uid: PodUid): void;
   /** Nothing is left of the pod. */
   forget(uid: PodUid): void;
   /** Asks nobody any more; resolves when nobody is being asked. */
@@ -80,6 +82,8 @@ interface Room extends ProbesSettings {
   readonly pods: Map<PodUid, Map<ContainerId, Probed>>;
   readonly underWay: Set<Promise<void>>;
   timer: { readonly at: number; readonly cancel: () => void } | undefined;
+  /** The latest time that is known to have come. */
+  seenAt: number;
   isStopped: boolean;
 }
 
@@ -91,6 +95,7 @@ export function createProbes(settings: ProbesSettings): Probes {
     pods: new Map(),
     underWay: new Set(),
     timer: undefined,
+    seenAt: bornAt,
     isStopped: false,
   };
   const { pods, underWay } = room;
@@ -101,6 +106,12 @@ export function createProbes(settings: ProbesSettings): Probes {
       if (desired !== undefined) return { ...observed, health: lookAt(room, observed, desired) };
       forget(room, observed.uid);
       return observed;
+    },
+    ending(uid) {
+      const ofPod = pods.get(uid);
+      if (ofPod === undefined) return;
+      for (const probed of ofPod.values()) letGo(probed);
+      schedule(room);
     },
     forget: (uid) => forget(room, uid),
     async stop() {
@@ -120,9 +131,10 @@ function forget(room: Room, uid: PodUid): void {
 function lookAt(
   room: Room,
   observed: ObservedPod,
-  { uid, pod, termination }: DesiredPod,
+  { uid, pod }: DesiredPod,
 ): ReadonlyMap<ContainerId, ContainerHealth> {
   const { pods } = room;
+  keepPace(room, room.clock.now());
   const before = pods.get(uid);
   const now = new Map<ContainerId, Probed>();
   for (const container of allContainers(pod.spec).filter((each) => isProbed(pod, each))) {
@@ -133,7 +145,6 @@ function lookAt(
     const question = { uid, pod, container, id, podIP };
     const probed = before?.get(id) ?? enter(question, startedAt, room.bornAt);
     follow(probed, question);
-    if (termination !== undefined) letGo(probed);
     now.set(id, probed);
     arm(room, probed);
   }
@@ -180,17 +191,28 @@ function schedule(room: Room): void {
   if (room.isStopped) at = undefined;
   if (at === room.timer?.at) return;
   room.timer?.cancel();
-  room.timer = at === undefined ? undefined : { at, cancel: room.clock.wakeAt(at, () => ring(room)) };
+  room.timer = at === undefined ? undefined : { at, cancel: room.clock.wakeAt(at, () => ring(room, at)) };
 }
 
 function* allAsked({ pods }: Room): Generator<Asked> {
   for (const ofPod of pods.values()) for (const { asked } of ofPod.values()) yield* asked.values();
 }
 
-function ring(room: Room): void {
+/** A clock that is set back must silence nobody for as long: what is due moves back with it. */
+function keepPace(room: Room, now: number): void {
+  const backMs = room.seenAt - now;
+  room.seenAt = now;
+  if (backMs <= 0) return;
+  for (const asked of allAsked(room)) if (asked.dueAt !== undefined) asked.dueAt -= backMs;
+}
+
+function ring(room: Room, at: number): void {
   const { clock, pods, underWay } = room;
   room.timer = undefined;
   const now = clock.now();
+  // Timers ring when the time is up, whatever the clock says.
+  room.seenAt = Math.max(room.seenAt, at);
+  keepPace(room, now);
   for (const ofPod of pods.values())
     for (const probed of ofPod.values())
       for (const [kind, { dueAt }] of probed.asked) {
@@ -209,6 +231,7 @@ async function putQuestion(room: Room, probed: Probed, kind: ProbeKind, dueAt: n
   const question: Question = { ...probed.question, kind, probe };
   const outcome = await askUntilAnswered(room, question, probed.life.signal);
   asked.isUnderWay = false;
+  keepPace(room, room.clock.now());
   // The container has ended meanwhile, or its pod has to: the answer is about nothing that is there.
   if (probed.life.signal.aborted || probed.asked.get(kind) !== asked) return;
   room.answered(question, outcome);

@@ -200,3 +200,18 @@ test("a pod that has to end is asked whether it is ready, and nothing else, and 
   const asked = stage.runtime.calls.filter((call) => call.startsWith("execSync"));
   expect(asked).toEqual(["execSync default/web-node/a #0: ready", "execSync default/web-node/a #0: ready"]);
 });
+
+test("so is a pod that ends by itself", async () => {
+  const stage = await createStage();
+  stage.runtime.programs.set("a", { onTerm: "ignores" });
+  await stage.start();
+  const probes = { livenessProbe: asking("alive", { failureThreshold: 1 }), readinessProbe: asking("ready") };
+  const spec = { activeDeadlineSeconds: 5, terminationGracePeriodSeconds: 25, ...probed(probes) };
+  await stage.offer(makePod("web", spec));
+  await stage.advance("6s");
+  answers(stage, "alive", 1);
+  stage.runtime.calls.length = 0;
+  await stage.advance("60s");
+  const asked = stage.runtime.calls.filter((call) => call.startsWith("execSync"));
+  expect(asked).toEqual(["execSync default/web-node/a #0: ready", "execSync default/web-node/a #0: ready"]);
+});

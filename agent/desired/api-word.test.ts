@@ -94,6 +94,18 @@ test("an end is recorded before anybody hears of it", async () => {
   expect(next.wanted(web).termination?.gracePeriodSeconds).toBe(20);
 });
 
+test("a label set on a pod that ends is heard of, and gives up nothing that is under way; a shorter grace does", async () => {
+  const scene = createScene();
+  await scene.desired.restore();
+  await scene.complete(podOf("web"));
+  await scene.changed(deletedPod);
+  scene.told();
+  await scene.changed({ ...deletedPod, metadata: { ...deletedPod.metadata, labels: { tier: "front" } } });
+  expect(scene.told()).toEqual(["wake web"]);
+  await scene.changed(podOf("web", { ...deletedPod.metadata, deletionGracePeriodSeconds: 2 }));
+  expect(scene.told()).toEqual(["interrupt web"]);
+});
+
 test("the status that we told comes back, and nothing is written or woken by it", async () => {
   const scene = createScene();
   await scene.desired.restore();

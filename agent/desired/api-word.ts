@@ -71,6 +71,13 @@ export function createApiWord(settings: ApiWordSettings): ApiWord {
     });
   }
 
+  /** What an end or a change goes by, such as when it was asked for, has to be known to the next agent too. */
+  async function tell(pod: DesiredPod, whom: (uid: PodUid) => void): Promise<void> {
+    if (over.has(pod.uid)) return;
+    await save(pod);
+    whom(pod.uid);
+  }
+
   return {
     async hear(news) {
       hasSpoken ||= news.kind === "complete";
@@ -82,17 +89,12 @@ export function createApiWord(settings: ApiWordSettings): ApiWord {
       for (const pod of lostBy(news)) pods.put({ ...pod, isPlaceFree: true });
       for (const uid of woken) if (!over.has(uid)) wake(uid);
       const gone = [...over].filter((uid) => !present.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
-      const left = [...ended, ...changed].filter(({ uid }) => !over.has(uid));
       await Promise.all([
         ...gone.map(drop),
         begin(added),
-        // What an end or a change goes by, such as when it was asked for, has to be known to the next agent too.
-        ...left.map((pod) =>
-          save(pod).then(() => {
-            if (pod.termination === undefined) wake(pod.uid);
-            else interrupt(pod.uid);
-          }),
-        ),
+        // Only an end, or a shorter grace, gives up what is under way: whatever else changes disturbs no hook of a pod that ends.
+        ...ended.map((pod) => tell(pod, interrupt)),
+        ...changed.map((pod) => tell(pod, wake)),
       ]);
     },
     async finished(pod) {

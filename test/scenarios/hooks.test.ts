@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { pods } from "../../kube/resource.ts";
 import type { Lifecycle } from "../../proto/kubernetes/gen/types.ts";
 import { linesOf, scenario } from "./scenario.ts";
 import { createStage, makePod } from "./stage.ts";
@@ -139,6 +140,31 @@ scenario(
       3s report web Running, terminating: a terminated Error 143, b terminated Error 143
       3s web: stop sandbox: its manifest is gone
       3s report web Running, finished: a terminated Error 143, b terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a preStop hook goes on while somebody labels the pod",
+  {
+    options: { isInCluster: true },
+    before: (stage) => void stage.runtime.commands.set("drain", { lastsMs: 8000 }),
+    async run(stage) {
+      await stage.apply("web", { ...hooked({ preStop: running("drain") }), terminationGracePeriodSeconds: 30 });
+      await stage.advance("1s");
+      await stage.remove("web");
+      await stage.advance("3s");
+      await stage.kube.user.patch(pods("default"), "web", {
+        type: "merge",
+        body: { metadata: { labels: { tier: "front" } } },
+      });
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop container/)).toMatchInlineSnapshot(`
+      "1s default/web: stop container b within 30s: it was deleted
+      9s default/web: stop container a, its preStop hook first, within 30s: it was deleted"
     `);
   },
 );

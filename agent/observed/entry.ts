@@ -127,10 +127,15 @@ export function disbelieve({ doubtful, toldExits, staleIds }: Entry): void {
   toldExits.clear();
 }
 
+/** In the order in which decisions see instances: by attempt, then by creation. */
+export function newestFirst<T extends { readonly attempt: number; readonly createdAt: number }>(
+  all: Iterable<T>,
+): readonly T[] {
+  return [...all].toSorted((a, b) => b.attempt - a.attempt || b.createdAt - a.createdAt);
+}
+
 /** The entry as decisions see it. */
 export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
-  const newestFirst = <T extends { readonly attempt: number; readonly createdAt: number }>(all: Iterable<T>) =>
-    [...all].toSorted((a, b) => b.attempt - a.attempt || b.createdAt - a.createdAt);
   const { uid, namespace, name, loggedAttempts, hasFiles, pendingHooks, toldExits } = entry;
   return {
     uid,

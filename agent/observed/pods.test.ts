@@ -157,6 +157,16 @@ test("only the images of containers that do not live are asked for", async () =>
   expect(runtime.calls).toContain("imageStatus busybox:1");
 });
 
+test("an older instance that lives hides no image from the newest, which has to be made anew", async () => {
+  const { pods, runtime, create } = await createReadScene();
+  const newer = await create("a", 1);
+  await runtime.startContainer(newer);
+  runtime.exit(newer, 1);
+  pods.mutated(uid, { kind: "everything" });
+  const { images } = await pods.observe(uid, desired);
+  expect([...images.keys()]).toEqual(["busybox:1"]);
+});
+
 const touches: readonly [
   sentence: string,
   touched: (ids: { sandbox: SandboxId; container: ContainerId }) => Touched,
@@ -228,6 +238,22 @@ for (const kind of ["files", "everything"] as const)
     pods.mutated(uid, { kind });
     expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
   });
+
+test("a hook that succeeds while the files are looked at is not taken for pending again", async () => {
+  const { pods, disk, container } = await createReadScene();
+  const mark = `pods/${uid}/containers/a/post-start-00000000`;
+  await disk.at("/root").makeFolder(`pods/${uid}/containers/a`, 0o755);
+  await disk.at("/root").makeFile(mark, 0o600);
+  pods.mutated(uid, { kind: "files" });
+  let looks = 0;
+  disk.after = async (verb, path) => {
+    if (verb !== "list" || !path.endsWith("/containers/a") || looks++ > 0) return;
+    await disk.at("/root").remove(mark);
+    pods.mutated(uid, { kind: "hook", id: container, instance: "a #0", isPending: false });
+  };
+  expect([...(await pods.observe(uid, desired)).pendingHooks]).toEqual([]);
+  expect(looks).toBe(2);
+});
 
 test("files that our call has made are known without a look", async () => {
   const { pods, disk } = await createReadScene();

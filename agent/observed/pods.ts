@@ -16,6 +16,7 @@ import {
   markStale,
   mayBeNews,
   type NodeId,
+  newestFirst,
   toObservedPod,
 } from "./entry.ts";
 import type { ContainerEvent } from "./events.ts";
@@ -147,7 +148,7 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   const isNameless = known?.name === "" && name !== "";
   const entry = known === undefined || isNameless ? createEntry(uid, namespace, name, isNameless) : known;
   room.entries.set(uid, entry);
-  if (entry.areFilesStale) await lookAtFiles(room.files, entry);
+  while (entry.areFilesStale) await lookAtFiles(room.files, entry);
   const stopped = digestEvents(entry);
   await refreshEntry(room, entry);
   claimIds(room, entry);
@@ -155,11 +156,14 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   return toObservedPod(entry, await imagesOf(room, entry, desired));
 }
 
+/** What a call of ours has changed meanwhile (a hook runs beside the looks) the look may have missed: it is made again. */
 async function lookAtFiles(files: PodFiles, entry: Entry): Promise<void> {
+  const { mutations } = entry;
   entry.areFilesStale = false;
   try {
     const { exist, ...found } = await files.look(entry);
     Object.assign(entry, { hasFiles: exist, ...found });
+    if (entry.mutations !== mutations) entry.areFilesStale = true;
   } catch (error) {
     entry.areFilesStale = true;
     throw error;
@@ -179,16 +183,19 @@ function claimIds({ owners }: Room, entry: Entry): void {
   entry.ids = ids;
 }
 
-/** The images of the containers that do not live: those that may have to be created next. */
+/** The images of the containers whose newest instance does not live: those that may have to be created next. */
 async function imagesOf(
   { images }: Room,
   entry: Entry,
   desired: DesiredPod | undefined,
 ): Promise<ObservedPod["images"]> {
-  const live = [...entry.containers.values()].filter(({ state }) => state === "created" || state === "running");
-  const names = new Set(live.map(({ name }) => name));
+  const containers = newestFirst(entry.containers.values());
+  const lives = ({ name }: { readonly name: string }) => {
+    const newest = containers.find((each) => each.name === name);
+    return newest?.state === "created" || newest?.state === "running";
+  };
   const wanted = (desired === undefined ? [] : allContainers(desired.pod.spec))
-    .filter(({ name }) => !names.has(name))
+    .filter((container) => !lives(container))
     .map(imageOf);
   const found = [...new Set(wanted)].map(async (image) => [image, await images.presence(image)] as const);
   return new Map<string, ImagePresence>(await Promise.all(found));

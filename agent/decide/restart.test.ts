@@ -14,6 +14,7 @@ const own: readonly [words: string, Partial<Container>][] = [
   ["Never", { restartPolicy: "Never" }],
   ["Never, but In [42]", { restartPolicy: "Never", restartPolicyRules: [rule("In", 42)] }],
   ["Never, but NotIn [0, 42]", { restartPolicy: "Never", restartPolicyRules: [rule("NotIn", 0, 42)] }],
+  ["Never, but NotIn [42]", { restartPolicy: "Never", restartPolicyRules: [rule("NotIn", 42)] }],
   ["Never, but In [1], In [42]", { restartPolicy: "Never", restartPolicyRules: [rule("In", 1), rule("In", 42)] }],
 ] as readonly [string, Partial<Container>][];
 
@@ -37,6 +38,7 @@ test("after which of the exit codes 0, 1 and 42 a container runs again, by the p
     Always; Never: app -; init -
     Always; Never, but In [42]: app 42; init 42
     Always; Never, but NotIn [0, 42]: app 1; init 1
+    Always; Never, but NotIn [42]: app 0, 1; init 1
     Always; Never, but In [1], In [42]: app 1, 42; init 1, 42
     OnFailure; no policy of its own: app 1, 42; init 1, 42
     OnFailure; Always: app 0, 1, 42; init 0, 1, 42
@@ -44,6 +46,7 @@ test("after which of the exit codes 0, 1 and 42 a container runs again, by the p
     OnFailure; Never: app -; init -
     OnFailure; Never, but In [42]: app 42; init 42
     OnFailure; Never, but NotIn [0, 42]: app 1; init 1
+    OnFailure; Never, but NotIn [42]: app 0, 1; init 1
     OnFailure; Never, but In [1], In [42]: app 1, 42; init 1, 42
     Never; no policy of its own: app -; init -
     Never; Always: app 0, 1, 42; init 0, 1, 42
@@ -51,6 +54,7 @@ test("after which of the exit codes 0, 1 and 42 a container runs again, by the p
     Never; Never: app -; init -
     Never; Never, but In [42]: app 42; init 42
     Never; Never, but NotIn [0, 42]: app 1; init 1
+    Never; Never, but NotIn [42]: app 0, 1; init 1
     Never; Never, but In [1], In [42]: app 1, 42; init 1, 42
     "
   `);

@@ -73,7 +73,7 @@ function initialized(
     sidecarsOf(pod.spec).some((sidecar) => sidecar.name === name) ? started === true : ready;
   if (phase === "Succeeded") return { status: "True", reason: "PodCompleted", sinceAtLeast };
   const open = init.filter((status) => !isDone(status)).map(({ name }) => name);
-  const hasStarted = app.some(({ started }) => started === true);
+  const hasStarted = app.some(({ state }) => state?.running || state?.terminated);
   if (hasStarted || open.length === 0) return { status: "True", sinceAtLeast };
   const message = `containers with incomplete status: [${open.join(" ")}]`;
   return { status: "False", reason: "ContainersNotInitialized", message, sinceAtLeast: acceptedAt };

@@ -127,9 +127,9 @@ test("what is said of a pod while it is initialized", () => {
     last exited 0, proxy running → Pending; True, False, containers with unready status: [app]; true/false true/true true/false
     last exited 0 → Pending; False, containers with incomplete status: [proxy], False, containers with unready status: [proxy app]; true/false false/false true/false
     app created, proxy running → Pending; True, False, containers with unready status: [app]; true/false true/true true/false
-    app exited 1 → Running; False, containers with incomplete status: [proxy], False, containers with unready status: [proxy app]; true/false false/false true/false
-    app exited 0 (old), last exited 0 (old), proxy exited 137 (old), first exited 0 (old) → Pending; False, containers with incomplete status: [proxy], False, containers with unready status: [proxy app]; true/false false/false true/false
-    first running, app exited 0 (old), last exited 0 (old) → Pending; False, containers with incomplete status: [first proxy], False, containers with unready status: [proxy app]; false/false false/false true/false
+    app exited 1 → Running; True, False, containers with unready status: [proxy app]; true/false false/false true/false
+    app exited 0 (old), last exited 0 (old), proxy exited 137 (old), first exited 0 (old) → Pending; True, False, containers with unready status: [proxy app]; true/false false/false true/false
+    first running, app exited 0 (old), last exited 0 (old) → Pending; True, False, containers with unready status: [proxy app]; false/false false/false true/false
     "
   `);
 });

@@ -5,6 +5,7 @@ import {
   type ActionResult,
   emptyMemory,
   forgiveOutages,
+  ofThisRevision,
   pullAgainAt,
   pullNewsUntil,
   remember,
@@ -65,7 +66,7 @@ test("a pull is known while it lasts, and by what it gave", () => {
   });
   expect(remember(pulling, pull, bad, 2).pulls.size).toBe(0);
   expect(rememberStart(emptyMemory, create, 1)).toBe(emptyMemory);
-  // A pod that became another one has forgotten that it asked.
+  // Of a pull that was given up nothing is known.
   expect(rememberPulling(emptyMemory, pull, 2)).toBe(emptyMemory);
 });
 
@@ -104,6 +105,15 @@ test("a pull is good for one instance of each container", () => {
   expect(remember(remember(pulled, create, ok, 3), pull, { ok: true }, 4).pulls.get("app:1")).toMatchObject({
     usedBy: new Set(),
   });
+});
+
+test("a pod that becomes another one knows what is under way for it, and nothing that is over", () => {
+  const hook: Action = { kind: "runHook", name: "a", id: "c" as ContainerId, attempt: 0 };
+  const other: Action = { ...pull, image: "other:1" };
+  const first = { ...emptyMemory, revision: 0 };
+  const begun = rememberStart(rememberStart(first, hook, 1), pull, 1);
+  const next = ofThisRevision(remember(begun, other, { ok: true, imageRef: "sha256:1" }, 2), 1);
+  expect({ hooks: [...next.hooks], pulls: [...next.pulls.keys()] }).toEqual({ hooks: [hook.id], pulls: ["app:1"] });
 });
 
 test("an outage is forgiven, a failure is not", () => {

@@ -164,12 +164,16 @@ export function forgiveOutages(memory: PodMemory): PodMemory {
   return failures.size === memory.failures.size ? memory : { ...memory, failures };
 }
 
-/** A pod that became another one under its uid begins anew with its volumes, its failures and its outcome. */
+/**
+ * A pod that became another one under its uid begins anew with its volumes, its failures and its outcome. Hooks and pulls that are under way
+ * stay: they are not begun a second time.
+ */
 export function ofThisRevision(memory: PodMemory, revision: number): PodMemory {
   if (memory.revision === revision) return memory;
   if (memory.revision === undefined) return { ...memory, revision };
-  const { attempts, stoppedSandboxes, conditions } = memory;
-  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, revision };
+  const { attempts, stoppedSandboxes, conditions, hooks } = memory;
+  const pulls = new Map([...memory.pulls].filter(([, { state }]) => state !== "pulled"));
+  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, hooks, pulls, revision };
 }
 
 /** Drops what is known of sandboxes and containers that are gone: a crash loop must not grow the memory. */

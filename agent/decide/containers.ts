@@ -4,7 +4,6 @@ import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { subjectOf } from "./action.ts";
 import { isOutdated } from "./container-hash.ts";
 import { gracePeriodOf } from "./desired.ts";
-import { preStopOf } from "./hook.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn } from "./initialization.ts";
 import { isConcluded } from "./lost.ts";
@@ -23,6 +22,7 @@ import type { PlanInProgress } from "./plan.ts";
 import { podIPsOf } from "./pod-ips.ts";
 import { crashesAfter, restartAt, shouldRestart } from "./restart.ts";
 import type { Settings } from "./settings.ts";
+import { proposeStop } from "./stop.ts";
 
 export interface ContainerScene {
   readonly pod: Pod;
@@ -125,20 +125,10 @@ function planHook(plan: PlanInProgress, scene: ContainerScene, { name }: Contain
 }
 
 /** A stop takes the turn: what comes after it is decided when it has been seen to end. */
-function stop(plan: PlanInProgress, pod: Pod, { name, id }: ObservedContainer, why: string, told?: string): Turn {
-  const gracePeriodSeconds = gracePeriodOf(pod);
+function stop(plan: PlanInProgress, pod: Pod, container: ObservedContainer, why: string, told?: string): Turn {
+  const { name } = container;
   const event = why === definitionChanged(name) ? `Container ${name} definition changed, will be restarted` : told;
-  return plan.propose({
-    kind: "stopContainer",
-    name,
-    id,
-    gracePeriodSeconds,
-    ...preStopOf(pod, name, gracePeriodSeconds),
-    why,
-    ...(event && { event }),
-  })
-    ? "taken"
-    : "free";
+  return proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why, event }) ? "taken" : "free";
 }
 
 /** The words are the kubelet's, for the log and for the event. */
@@ -146,7 +136,7 @@ function stopUnhealthy(
   plan: PlanInProgress,
   pod: Pod,
   container: Container,
-  { id }: ObservedContainer,
+  instance: ObservedContainer,
   failed: "startup" | "liveness",
 ): Turn {
   const { name, livenessProbe, startupProbe } = container;
@@ -154,10 +144,7 @@ function stopUnhealthy(
   const gracePeriodSeconds = probe?.terminationGracePeriodSeconds ?? gracePeriodOf(pod);
   const next = shouldRestart(pod, container, { exitCode: KILLED }) ? ", will be restarted" : "";
   const why = `Container ${name} failed ${failed} probe${next}`;
-  const hook = preStopOf(pod, name, gracePeriodSeconds);
-  return plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, ...hook, why, event: why })
-    ? "taken"
-    : "free";
+  return proposeStop(plan, instance, { pod, gracePeriodSeconds, why, event: why }) ? "taken" : "free";
 }
 
 /** The exit code of a process that SIGKILL has ended. */

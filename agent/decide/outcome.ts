@@ -84,9 +84,13 @@ function finalExitOf(pod: Pod, container: Container, observed: ObservedPod): Exi
   return shouldRestart(pod, container, newest) ? undefined : newest;
 }
 
-/** The init container that has failed for good, where nothing of what it was to prepare has ever begun. */
+/** The init container that has failed for good, where nothing of what it was to prepare has begun in this sandbox. */
 function failedInitOf({ spec, ...pod }: Pod, observed: ObservedPod): string | undefined {
-  const hasBegun = spec.containers.some(({ name }) => newestOf(observed, name) !== undefined);
+  const [sandbox] = observed.sandboxes;
+  const hasBegun = spec.containers.some(({ name }) => {
+    const newest = newestOf(observed, name);
+    return newest !== undefined && newest.sandboxId === sandbox?.id;
+  });
   if (hasBegun) return undefined;
   const failed = (spec.initContainers ?? []).find((container) => {
     if (isSidecar(container)) return false;

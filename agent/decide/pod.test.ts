@@ -123,6 +123,11 @@ const two = pod({}, [{ name: "a" }, { name: "b" }]);
 const never = pod({ restartPolicy: "Never" });
 const absent = new Map([[image, { present: false }]]) as ObservedPod["images"];
 
+const prepares = (more: Partial<Container> = {}) => pod({ initContainers: [{ name: "first", image, ...more }] });
+const served = pod({ initContainers: [{ name: "proxy", image, restartPolicy: "Always" }] });
+const drain = { preStop: { exec: { command: ["drain"] } } };
+const unhealthy = new Map([["a0" as ContainerId, { isStarted: true, isReady: false, failed: "liveness" as const }]]);
+
 const young = (crashes: number, ageMs: number) =>
   seen([sandbox({ ready: false, attempt: 7, crashes, createdAt: now - ageMs })]);
 const stopped: PodMemory = { ...prepared, stoppedSandboxes: new Set(["s0"]) };
@@ -538,6 +543,50 @@ const rows: readonly Row[] = [
     desired: desired(pod(), ending(30)),
     observed: nothing,
     says: "finished, Pending, ContainerStatusUnknown: nothing",
+  },
+  {
+    name: "an init container that fails for good in a new sandbox is the pod's end, whatever ran in the old one",
+    desired: desired(prepares({ restartPolicy: "Never" })),
+    observed: seen(
+      [sandbox({ id: "s1" as SandboxId, attempt: 1 }), sandbox({ ready: false })],
+      [
+        exited("first", 1, { sandboxId: "s1" }),
+        exited("first", 0, { exitCode: 0 }),
+        exited("a", 0, { exitCode: 137, sandboxId: "s0" }),
+      ],
+    ),
+    memory: stopped,
+    says: "terminating, Failed, Error: stop sandbox: its init container first has failed",
+  },
+  {
+    name: "so it is where all that is left of what ran are its logs",
+    desired: desired(prepares({ restartPolicy: "Never" })),
+    observed: seen([sandbox({ attempt: 1 })], [exited("first", 1)], { loggedAttempts: new Map([["a", 0]]) }),
+    says: "terminating, Failed, ContainerStatusUnknown: stop sandbox: its init container first has failed",
+  },
+  {
+    name: "a container whose pod grants no grace is stopped within two seconds, and without a hook",
+    desired: desired(pod({ terminationGracePeriodSeconds: 0 }, [{ name: "a", lifecycle: drain }])),
+    observed: seen([sandbox()], [running("a", 0, { hash: "other" })]),
+    says: "syncing, Running, running: stop container a within 2s: container a definition changed",
+  },
+  {
+    name: "so is one that fails its probe",
+    desired: desired(pod({ terminationGracePeriodSeconds: 0 }, [{ name: "a", lifecycle: drain, livenessProbe: {} }])),
+    observed: seen([sandbox()], [running()], { health: unhealthy }),
+    says: "syncing, Running, running: stop container a within 2s: Container a failed liveness probe, will be restarted",
+  },
+  {
+    name: "and one whose sandbox is dead",
+    desired: desired(pod({ terminationGracePeriodSeconds: 1 })),
+    observed: seen([sandbox({ ready: false })], [running()]),
+    says: "syncing, Running, running: stop container a within 2s: the pod's sandbox changed, it will be killed and re-created",
+  },
+  {
+    name: "a dead sandbox's sidecars are stopped behind what they serve",
+    desired: desired(served),
+    observed: seen([sandbox({ ready: false })], [running("proxy"), running()]),
+    says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
     name: "a stop that failed is tried again, not at once",

@@ -3,7 +3,6 @@ import type { Action } from "./action.ts";
 import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
-import { preStopOf } from "./hook.ts";
 import { containersInTurn } from "./initialization.ts";
 import { withLostContainers } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
@@ -14,6 +13,7 @@ import { type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import type { Stage } from "./stage.ts";
 import { podStatus, unseenStatus } from "./status.ts";
+import { proposeStop, stoppedInTurn } from "./stop.ts";
 import { type Ending, planEnding } from "./termination.ts";
 
 /** What to do now, what to say now, what to keep in mind, and when to look again if nothing happens before. */
@@ -154,18 +154,11 @@ function planSandbox(
   { desired, observed, memory, now, mayRunSandbox }: SandboxScene,
   { attempt, crashes, dueAt, why }: Extract<SandboxNeed, { kind: "create" }>,
 ): void {
-  const gracePeriodSeconds = gracePeriodOf(desired.pod);
+  const { pod } = desired;
   const running = observed.containers.filter(mayRun);
   const reason = "the pod's sandbox changed, it will be killed and re-created";
-  for (const { name, id } of running)
-    plan.propose({
-      kind: "stopContainer",
-      name,
-      id,
-      gracePeriodSeconds,
-      ...preStopOf(desired.pod, name, gracePeriodSeconds),
-      why: reason,
-    });
+  for (const container of stoppedInTurn(pod, running))
+    proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why: reason });
   if (running.length > 0) return;
   const open = openSandboxes(observed, memory);
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });

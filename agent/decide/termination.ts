@@ -1,12 +1,11 @@
 import type { SandboxId } from "../../proto/ids.ts";
-import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { subjectOf } from "./action.ts";
 import { dueOf } from "./desired.ts";
-import { preStopOf } from "./hook.ts";
 import { openSandboxes, type PodMemory } from "./memory.ts";
-import { mayRun, type ObservedContainer, type ObservedPod } from "./observed.ts";
+import { mayRun, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
+import { proposeStop, stoppedInTurn } from "./stop.ts";
 
 /** How a pod ends. */
 export interface Ending {
@@ -38,10 +37,12 @@ export function planEnding(
   memory: PodMemory,
   now: number,
 ): EndingStage {
-  const { why } = ending;
+  const { why, pod } = ending;
   const running = observed.containers.filter(mayRun);
-  const inTurn = running.filter((container) => isItsTurn(container, running, ending, now));
-  for (const { name, id } of inTurn) stop(plan, ending, { name, id }, now);
+  // When the grace is over nobody waits for anybody.
+  const inTurn = pod === undefined || dueOf(ending) <= now ? running : stoppedInTurn(pod, running);
+  for (const container of inTurn)
+    proposeStop(plan, container, { pod, gracePeriodSeconds: graceLeft(ending, now), why });
   if (inTurn.length < running.length) plan.waitUntil(dueOf(ending));
   if (running.length > 0) return "terminating";
 
@@ -64,45 +65,12 @@ export function planEnding(
   return observed.hasFiles ? "terminating" : "ended";
 }
 
-function stop(
-  plan: PlanInProgress,
-  ending: Ending,
-  { name, id }: Pick<ObservedContainer, "name" | "id">,
-  now: number,
-): void {
-  const gracePeriodSeconds = graceLeft(ending, now);
-  const hook = preStopOf(ending.pod, name, gracePeriodSeconds);
-  plan.propose({ kind: "stopContainer", name, id, gracePeriodSeconds, ...hook, why: ending.why });
-}
-
-/**
- * A sidecar is stopped when what it serves has ended: all containers that are none, and the sidecars behind it. When the grace is over
- * nobody waits for anybody.
- * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-with-sidecars
- */
-function isItsTurn(
-  { name }: ObservedContainer,
-  running: readonly ObservedContainer[],
-  ending: Ending,
-  now: number,
-): boolean {
-  const sidecars = ending.pod === undefined ? [] : sidecarsOf(ending.pod.spec).map((each) => each.name);
-  const place = sidecars.indexOf(name);
-  if (place < 0 || dueOf(ending) <= now) return true;
-  return running.every((other) => {
-    const placeOfOther = sidecars.indexOf(other.name);
-    return placeOfOther >= 0 && placeOfOther <= place;
-  });
-}
-
-const SHORTEST_GRACE_SECONDS = 2;
-
 /**
  * The grace that is left of what was granted when the ending was asked for: an agent that was restarted, or a runtime that
- * failed in between, does not grant it anew. The runtime always gets two seconds, as with the kubelet.
+ * failed in between, does not grant it anew. A hook that has not been run yet always gets a moment, as with the kubelet.
  */
 function graceLeft({ requestedAt, gracePeriodSeconds }: Ending, now: number): number {
   // A request in the future means that the clock was set back; nothing of the grace can be counted as used then.
   const usedSeconds = Math.max(0, Math.floor((now - requestedAt) / 1000));
-  return Math.max(gracePeriodSeconds - usedSeconds, SHORTEST_GRACE_SECONDS);
+  return Math.max(gracePeriodSeconds - usedSeconds, Math.min(gracePeriodSeconds, 1));
 }

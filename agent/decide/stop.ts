@@ -1,0 +1,51 @@
+import { containerNamed, sidecarsOf } from "../../proto/kubernetes/containers.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { ObservedContainer } from "./observed.ts";
+import type { PlanInProgress } from "./plan.ts";
+
+/** The runtime always gets so long, whatever grace is asked for, as with the kubelet. */
+const SHORTEST_GRACE_SECONDS = 2;
+
+/** How a container is to be stopped. */
+interface Stop {
+  /** Undefined where nobody knows any more what the pod was: its hooks are forgotten with it. */
+  readonly pod: Pod | undefined;
+  readonly gracePeriodSeconds: number;
+  readonly why: string;
+  /** What users are told, where it is more than that the container is stopped. */
+  readonly event?: string | undefined;
+}
+
+/**
+ * Proposes to stop a container, its `preStop` hook first; without any grace there is no time for a hook. Returns whether it is taken.
+ * https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/
+ */
+export function proposeStop(
+  plan: PlanInProgress,
+  { name, id }: ObservedContainer,
+  { pod, gracePeriodSeconds, why, event }: Stop,
+): boolean {
+  const hook = pod && containerNamed(pod, name)?.lifecycle?.preStop;
+  return plan.propose({
+    kind: "stopContainer",
+    name,
+    id,
+    gracePeriodSeconds: Math.max(gracePeriodSeconds, SHORTEST_GRACE_SECONDS),
+    ...(hook !== undefined && gracePeriodSeconds > 0 && { preStop: true }),
+    why,
+    ...(event && { event }),
+  });
+}
+
+/**
+ * Those of the containers that run whose turn it is to be stopped. A sidecar is stopped when what it serves has ended: all containers
+ * that are none, and the sidecars behind it.
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-with-sidecars
+ */
+export function stoppedInTurn(pod: Pod, running: readonly ObservedContainer[]): readonly ObservedContainer[] {
+  const sidecars = sidecarsOf(pod.spec).map(({ name }) => name);
+  // Whatever is no sidecar stands behind all of them.
+  const placeOf = ({ name }: ObservedContainer) => (sidecars.includes(name) ? sidecars.indexOf(name) : sidecars.length);
+  const last = Math.max(...running.map(placeOf));
+  return running.filter((container) => placeOf(container) === last);
+}

@@ -145,9 +145,9 @@ interface Listening {
 /** Who hears of pods as the API server has them, each in its turn. */
 function createListener({ statuses, mirrors, recorder, facts, desired }: Listening): ApiPodListener {
   return {
-    seen(pod) {
-      statuses.seen(pod);
-      mirrors.seen(pod);
+    seen(pod, asOf) {
+      statuses.seen(pod, asOf);
+      mirrors.seen(pod, asOf);
     },
     gone(pod) {
       statuses.gone(pod);

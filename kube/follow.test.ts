@@ -49,7 +49,9 @@ async function aFollow({ random = 0, pages = [[]] as readonly (readonly unknown[
   const told: string[] = [];
   const controller = new AbortController();
   const listener = {
-    replaced: (objects: readonly Pod[], version: string) => void told.push(`replaced at ${version}: ${names(objects)}`),
+    replaced(objects: readonly Pod[], version: string, hasGoneBack: boolean) {
+      told.push(`replaced at ${version}${hasGoneBack ? " (gone back)" : ""}: ${names(objects)}`);
+    },
     changed: (kind: string, object: Pod) => void told.push(`${kind} ${object.metadata.name}`),
     away: (error: KubeError) => void told.push(`away: ${error.code}`),
     back: () => void told.push("back"),
@@ -286,6 +288,22 @@ describe("a watch", () => {
     expect(told()).toEqual([]);
     await stop();
   });
+
+  for (const [version, line] of [
+    [9, "replaced at 9 (gone back): web"],
+    [10, "replaced at 10: web"],
+    [100, "replaced at 100: web"],
+  ] as const)
+    test(`that is told anew at version ${version} after 10 says whether the server has gone back`, async () => {
+      const { connection, clock, told, stop } = await aCompleteFollow();
+      await clock.advance(240_000);
+      await connection.last.open();
+      await clock.advance(240_000);
+      await connection.last.open();
+      await connection.last.send(event("ADDED", "web", 3), endOfInitialEvents(version));
+      expect(told()).toEqual([line]);
+      await stop();
+    });
 
   test("tells of an unknown type of event once and goes on", async () => {
     const { connection, log, told, stop } = await aCompleteFollow();

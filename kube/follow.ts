@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
+import { isCertainlyLater } from "../proto/kubernetes/resource-version.ts";
 import { createBackOff } from "./back-off.ts";
 import type { Connection } from "./connection.ts";
 import { KubeError, type KubeErrorCode } from "./error.ts";
@@ -10,8 +11,11 @@ import { openWatch, type WatchEnd, type WatchListener } from "./watch.ts";
 
 /** Who is told of a collection. None of these may throw. */
 export interface FollowListener<T extends KubeObject> {
-  /** Everything there is, complete; it takes the place of all that was told before. */
-  replaced(objects: readonly T[], resourceVersion: string): void;
+  /**
+   * Everything there is, complete; it takes the place of all that was told before. `hasGoneBack`: the server has shown a later state
+   * before, so that versions known from then say nothing any more, as after a backup was restored.
+   */
+  replaced(objects: readonly T[], resourceVersion: string, hasGoneBack: boolean): void;
   changed(kind: "added" | "modified" | "deleted", object: T): void;
   /** The server has said how things are: all there is, a change, or that there was none (a bookmark). */
   heard?(): void;
@@ -42,6 +46,8 @@ const LONGEST_UNREACHED_WAIT_MS = 2_000;
 interface Place {
   /** Where the next watch begins; undefined: everything has to be told anew. */
   resourceVersion: string | undefined;
+  /** The furthest that the server has shown since everything was told, also where that is no place to go on from. */
+  told: string | undefined;
   /** False once the server has shown that its watches have no initial events. */
   hasInitialEvents: boolean;
   /** How the watch before ended without a step forward, if that is the place's own fault. */
@@ -65,27 +71,33 @@ export async function follow<T extends KubeObject>(
   signal: AbortSignal,
 ): Promise<void> {
   const { log } = tools;
-  const place: Place = { resourceVersion: undefined, hasInitialEvents: true, trouble: undefined };
+  const place: Place = { resourceVersion: undefined, told: undefined, hasInitialEvents: true, trouble: undefined };
   const pause = createPause(tools);
   const outage = createOutage(listener);
   const told = new Set<string>();
+  const reach = (resourceVersion: string) => {
+    place.resourceVersion = resourceVersion;
+    if (!isCertainlyLater(place.told, resourceVersion)) place.told = resourceVersion;
+  };
   const watched: WatchListener<T> = {
     opened() {
       if (place.resourceVersion !== undefined) outage.end();
     },
     replaced(objects, resourceVersion) {
       outage.end();
+      const hasGoneBack = isCertainlyLater(place.told, resourceVersion);
       place.resourceVersion = resourceVersion;
-      listener.replaced(objects, resourceVersion);
+      place.told = resourceVersion;
+      listener.replaced(objects, resourceVersion, hasGoneBack);
       listener.heard?.();
     },
     changed(kind, object, resourceVersion) {
-      place.resourceVersion = resourceVersion;
+      reach(resourceVersion);
       listener.changed(kind, object);
       listener.heard?.();
     },
     reached(resourceVersion) {
-      place.resourceVersion = resourceVersion;
+      reach(resourceVersion);
       listener.heard?.();
     },
     unknown(type) {

@@ -1,4 +1,5 @@
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { isCertainlyLater, isNumber } from "../../proto/kubernetes/resource-version.ts";
 
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
@@ -13,14 +14,26 @@ export function isTerminal(status: Pick<PodStatus, "phase"> | undefined): boolea
 }
 
 /**
- * True when the first is a later state of an object than the second. A resourceVersion is a decimal number that grows; what is not
- * one, such as that of a server which is no kube-apiserver, is taken for later, since nobody can tell.
+ * True when the first is a later state of an object than the second. What is no number, such as the resourceVersion of a server which
+ * is no kube-apiserver, is taken for later, since nobody can tell.
  */
 export function isLater(version: string | undefined, than: string | undefined): boolean {
-  if (version === undefined || than === undefined || !isNumber(version) || !isNumber(than)) return version !== than;
-  return version.length === than.length ? version > than : version.length > than.length;
+  return isNumber(version) && isNumber(than) ? isCertainlyLater(version, than) : version !== than;
 }
 
-function isNumber(version: string): boolean {
-  return /^[1-9]\d*$/.test(version);
+/** A complete list, which an object was in. */
+export interface AsOf {
+  readonly resourceVersion: string;
+  /** It is of an earlier state than what the server has shown before: its past is not the one that we know. */
+  readonly hasGoneBack: boolean;
+}
+
+/**
+ * True when what the server shows takes the place of what is known of an object. A list shows everything up to its version: a later
+ * state of the object that is known from before that has been taken back, as by a backup that was restored.
+ */
+export function isNews(shown: string | undefined, known: string | undefined, asOf?: AsOf): boolean {
+  if (isLater(shown, known)) return true;
+  if (asOf === undefined || shown === known) return false;
+  return asOf.hasGoneBack || !isLater(known, asOf.resourceVersion);
 }

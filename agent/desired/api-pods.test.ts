@@ -133,9 +133,9 @@ test("what is no pod is left aside, and one that was known before stays as it wa
   const bad = (name: string) => ({ metadata: { uid: `${name}-1`, name, namespace: "shop" } }) as unknown as Pod;
   scene.kube.follow = async (_resource, _selector, listener) => {
     const { replaced, changed } = listener as unknown as FollowListener<Pod>;
-    replaced([good("web"), bad("db")], "1");
+    replaced([good("web"), bad("db")], "1", false);
     changed("modified", bad("web"));
-    replaced([bad("web")], "2");
+    replaced([bad("web")], "2", false);
   };
   await scene.follow();
   expect(scene.heard()).toEqual(["[web]", "[all]", "all: web", "[web]", "changed: web", "[web]", "[all]", "all: web"]);

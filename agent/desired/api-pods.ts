@@ -4,13 +4,14 @@ import { isToldByConnection, type KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { mirroredUid } from "../decide/api-pod.ts";
+import { type AsOf, mirroredUid } from "../decide/api-pod.ts";
 import type { ApiNews } from "../decide/merge-api.ts";
 import { createTrouble } from "./trouble.ts";
 
 /** Who wants to hear of every pod of this node as the API server has it, mirror pods among them. None of these may throw. */
 export interface ApiPodListener {
-  seen(pod: Pod): void;
+  /** `asOf`: the complete list that the pod was in. */
+  seen(pod: Pod, asOf?: AsOf): void;
   gone(pod: Pod): void;
   /** Everything there is has been seen. */
   complete(): void;
@@ -53,9 +54,9 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
   }
 
   const own = (pod: Pod) => mirroredUid(pod) === undefined;
-  const see = (pod: Pod) => {
+  const see = (pod: Pod, asOf?: AsOf) => {
     known.set(pod.metadata.uid ?? "", pod);
-    listener.seen(pod);
+    listener.seen(pod, asOf);
   };
   const lose = (pod: Pod) => {
     known.delete(pod.metadata.uid ?? "");
@@ -64,11 +65,11 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
 
   // A status can only be told once it is known of whom: those who tell it hear of a pod first.
   const follow = {
-    replaced(told: readonly Pod[]) {
+    replaced(told: readonly Pod[], resourceVersion: string, hasGoneBack: boolean) {
       const all = told.flatMap(readable);
       const uids = new Set(all.map(({ metadata }) => metadata.uid));
       for (const pod of [...known.values()]) if (!uids.has(pod.metadata.uid)) lose(pod);
-      for (const pod of all) see(pod);
+      for (const pod of all) see(pod, { resourceVersion, hasGoneBack });
       listener.complete();
       hear({ kind: "complete", pods: all.filter(own) });
     },

@@ -41,7 +41,7 @@ function createScene() {
 test("a node is unknown until the API server was heard", () => {
   const { listener, told, latest } = createScene();
   expect([latest(), told()]).toEqual(["unknown", ["follows metadata.name=node-a"]]);
-  listener.replaced([], "5");
+  listener.replaced([], "5", false);
   expect([latest(), told()]).toEqual(["undefined", ["undefined"]]);
   listener.changed("added", at("6"));
   listener.changed("modified", at("7"));
@@ -52,19 +52,29 @@ test("a node is unknown until the API server was heard", () => {
 
 test("what is late does not take the place of what is later", () => {
   const { own, listener, told, latest } = createScene();
-  listener.replaced([at("9")], "9");
+  listener.replaced([at("9")], "9", false);
   own.heard(at("10"));
   told();
   listener.changed("modified", at("9"));
   listener.changed("modified", at("10"));
   expect([told(), latest()]).toEqual([[], "u1 at 10"]);
-  listener.replaced([], "8");
+  listener.replaced([], "8", false);
   expect(latest()).toBe("u1 at 10");
+});
+
+test("what a server that has gone back says counts, whatever was heard before", () => {
+  const { own, listener, latest } = createScene();
+  listener.replaced([at("9")], "9", false);
+  own.heard(at("10"));
+  listener.replaced([at("5")], "6", true);
+  expect(latest()).toBe("u1 at 5");
+  listener.changed("modified", at("7"));
+  expect(latest()).toBe("u1 at 7");
 });
 
 test("the end of an earlier object of the name does not end the one that took its place", () => {
   const { own, listener, told, latest } = createScene();
-  listener.replaced([at("9")], "9");
+  listener.replaced([at("9")], "9", false);
   own.missed();
   own.heard(at("21", "u2"));
   told();
@@ -76,7 +86,7 @@ test("the end of an earlier object of the name does not end the one that took it
 
 test("of a server whose versions are no numbers, what is heard last counts", () => {
   const { own, listener, latest } = createScene();
-  listener.replaced([at("b")], "b");
+  listener.replaced([at("b")], "b", false);
   own.heard(at("a"));
   expect(latest()).toBe("u1 at a");
 });

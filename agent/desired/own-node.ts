@@ -54,7 +54,11 @@ export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodePar
     },
     async follow(signal) {
       const listener = {
-        replaced: ([found]: readonly Node[], resourceVersion: string) => settle(found, resourceVersion),
+        replaced([found]: readonly Node[], resourceVersion: string, hasGoneBack: boolean) {
+          // What was heard before is of a past that the server does not have any more.
+          if (hasGoneBack) version = "";
+          settle(found, resourceVersion);
+        },
         changed: (kind: "added" | "modified" | "deleted", found: Node) =>
           settle(kind === "deleted" ? undefined : found, found.metadata.resourceVersion),
         away: (error: KubeError) => log.debug({ err: error }, "the node's own object is not followed"),

@@ -202,7 +202,7 @@ test("headless Services are not asked for, what is no Service is left aside, and
       async follow(_resource, { fieldSelector = "" }, listener) {
         told.push(fieldSelector);
         for (const all of [odd, [good]]) {
-          listener.replaced(all as never, "1");
+          listener.replaced(all as never, "1", false);
           tell();
         }
       },

@@ -38,8 +38,8 @@ async function createScene() {
   });
   const end = new AbortController();
   const listener = {
-    replaced(all: readonly Pod[]) {
-      for (const pod of all) mirrors.seen(pod);
+    replaced(all: readonly Pod[], resourceVersion: string, hasGoneBack: boolean) {
+      for (const pod of all) mirrors.seen(pod, { resourceVersion, hasGoneBack });
       mirrors.complete();
     },
     changed: (kind: string, pod: Pod) => (kind === "deleted" ? mirrors.gone(pod) : mirrors.seen(pod)),
@@ -101,6 +101,25 @@ test("a manifest that changes has another mirror, and one that is gone has none"
   expect(await shown()).toEqual(["web#2"]);
   await want();
   expect(await shown()).toEqual([]);
+});
+
+test("a mirror that was on its way out before the server was restored from a backup is seen to be there", async () => {
+  const { clock, kube, mirrors, start, want, shown, end } = await createScene();
+  mirrors.node("node-uid");
+  await start();
+  await want(wanted("web", "1"));
+  const finalizers = ["example.com/hold"];
+  await kube.user.patch(pods("shop"), "web", { type: "merge", body: { metadata: { finalizers } } });
+  const restore = kube.backup();
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
+  await rest();
+  restore();
+  for (let minute = 0; minute < 10; minute += 1) await clock.advance(60_000);
+  await kube.user.patch(pods("shop"), "web", { type: "merge", body: { metadata: { finalizers: null } } });
+  await want(wanted("web", "2"));
+  expect(await shown()).toEqual(["web#2"]);
+  mirrors.stop();
+  end();
 });
 
 test("in an outage it is tried again, and at once when it is over", async () => {

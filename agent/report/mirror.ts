@@ -1,5 +1,5 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { isLater, mirroredUid } from "../decide/api-pod.ts";
+import { type AsOf, isNews, mirroredUid } from "../decide/api-pod.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { planMirrors } from "../decide/mirror.ts";
 import { createMirrorCalls, type MirrorCallSettings } from "./mirror-calls.ts";
@@ -11,8 +11,8 @@ export interface MirrorPods {
   look(): void;
   /** This node is in the API, under this uid; undefined when it is not any more. */
   node(uid: string | undefined): void;
-  /** A pod of this node as the API server has it; only mirror pods count. */
-  seen(pod: Pod): void;
+  /** A pod of this node as the API server has it; only mirror pods count. `asOf`: the complete list that it was in. */
+  seen(pod: Pod, asOf?: AsOf): void;
   gone(pod: Pod): void;
   /** Everything that the API server has was seen. */
   complete(): void;
@@ -71,9 +71,9 @@ export function createMirrorPods(settings: MirrorPodsSettings): MirrorPods {
     }
   }
 
-  function keep(mirror: Pod): void {
+  function keep(mirror: Pod, asOf?: AsOf): void {
     const known = mirrors.get(mirror.metadata.uid);
-    if (!isLater(mirror.metadata.resourceVersion, known?.metadata.resourceVersion)) return;
+    if (!isNews(mirror.metadata.resourceVersion, known?.metadata.resourceVersion, asOf)) return;
     mirrors.set(mirror.metadata.uid, mirror);
     isDirty = true;
   }
@@ -89,8 +89,8 @@ export function createMirrorPods(settings: MirrorPodsSettings): MirrorPods {
       nodeUid = uid;
       look();
     },
-    seen(pod) {
-      if (mirroredUid(pod) !== undefined) keep(pod);
+    seen(pod, asOf) {
+      if (mirroredUid(pod) !== undefined) keep(pod, asOf);
       if (isDirty) look();
     },
     gone(pod) {

@@ -32,9 +32,9 @@ async function createScene() {
     pods(),
     { fieldSelector: "spec.nodeName=n" },
     {
-      replaced: (told) => {
+      replaced: (told, resourceVersion, hasGoneBack) => {
         for (const pod of told) all.set(pod.metadata.name, pod);
-        for (const pod of told) report.seen(pod);
+        for (const pod of told) report.seen(pod, { resourceVersion, hasGoneBack });
       },
       changed(kind, pod) {
         all.set(pod.metadata.name, pod);
@@ -135,6 +135,35 @@ test("what was said before the API server shows the pod is told when it does", a
   report.seen(web);
   await rest();
   expect(await phase("web")).toBe("Running");
+});
+
+test("a pod of a server that was restored from a backup is told of anew", async () => {
+  const { kube, clock, report, make, say, phase, end } = await createScene();
+  const web = await make("web");
+  const restore = kube.backup();
+  await say(web, statusOf("Pending", { message: "1" }));
+  await say(web, statusOf("Running"));
+  restore();
+  expect(await phase("web")).toBe("Pending");
+  // The watch goes on from a place that lies in the future now, and is given up when it is silent.
+  for (let minute = 0; minute < 10; minute += 1) await clock.advance(60_000);
+  expect(await phase("web")).toBe("Running");
+  report.stop();
+  end();
+});
+
+test("a list of a later state that has an earlier pod takes back what was known; an earlier list does not", async () => {
+  const { kube, report, make, say, told } = await createScene();
+  const web = await make("web");
+  await say(web, statusOf("Running"));
+  kube.hang("patch");
+  told();
+  report.seen(web, { resourceVersion: web.metadata.resourceVersion ?? "", hasGoneBack: false });
+  await rest();
+  expect(told()).toEqual([]);
+  report.seen(web, { resourceVersion: "1000000000", hasGoneBack: false });
+  await rest();
+  expect(told()).toEqual(["patch pods/shop/web/status"]);
 });
 
 test("what somebody else writes over it is put right, and what they own stays", async () => {

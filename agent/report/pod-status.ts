@@ -1,6 +1,6 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { isLater, mirroredUid } from "../decide/api-pod.ts";
+import { type AsOf, isNews, mirroredUid } from "../decide/api-pod.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import type { Stage } from "../decide/stage.ts";
 import { isUnseen } from "../decide/status.ts";
@@ -10,8 +10,8 @@ import { createSlotWork, emptySlot, emptyWord, type PodStatusSettings, type Slot
 export interface PodStatusReport {
   /** The latest word on a pod; the one before it that was not sent yet is never sent. */
   report(desired: DesiredPod, status: PodStatus, stage: Stage): void;
-  /** A pod of this node as the API server has it; a mirror pod stands for its static pod. */
-  seen(pod: Pod): void;
+  /** A pod of this node as the API server has it; a mirror pod stands for its static pod. `asOf`: the complete list that it was in. */
+  seen(pod: Pod, asOf?: AsOf): void;
   gone(pod: Pod): void;
   /** Nothing is left of the pod on the node. */
   finished(uid: PodUid): void;
@@ -61,11 +61,12 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
       Object.assign(slot, { wanted: status, stage });
       wake(slot);
     },
-    seen(pod) {
+    seen(pod, asOf) {
       const slot = slotOf(slotUid(pod));
-      if (!isLater(pod.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) return;
+      if (!isNews(pod.metadata.resourceVersion, slot.api?.metadata.resourceVersion, asOf)) return;
       slot.api = pod;
       slot.idle = undefined;
+      if (asOf?.hasGoneBack) slot.removedUid = undefined;
       wake(slot);
     },
     gone(pod) {

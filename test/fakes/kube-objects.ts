@@ -76,6 +76,17 @@ export class KubeObjects {
     this.#changed = changed;
   }
 
+  /** Keeps everything as it is now; what is returned brings it back, version and all. */
+  backup(): () => void {
+    const [objects, version, length] = [[...this.#objects], this.version, this.history.length];
+    return () => {
+      this.#objects.clear();
+      for (const [key, object] of objects) this.#objects.set(key, object);
+      this.version = version;
+      this.history.length = length;
+    };
+  }
+
   kindOf(resource: string): Kind {
     const kind = KINDS[resource];
     if (kind === undefined) throw refusal(404, "NotFound", "the server could not find the requested resource");

@@ -110,6 +110,9 @@ export class FakeWatches {
     if (from === undefined) {
       for (const object of this.#objects.select(watch.target, watch.selector).items)
         watch.send({ type: "ADDED", object });
+    } else if (Number(from) > this.#objects.version) {
+      // A place in the future is waited for.
+      watch.mute();
     } else if (Number(from) < this.#forgottenUpTo) {
       const message = `too old resource version: ${from} (${this.#forgottenUpTo})`;
       watch.send({

@@ -126,6 +126,16 @@ export class FakeKube implements Kube, Connection {
     this.#watches.cut(error);
   }
 
+  /** Keeps everything as it is now. What is returned ends every watch, and the server has all of that again, as etcd from a snapshot. */
+  backup(): () => void {
+    const restore = this.objects.backup();
+    return () => {
+      restore();
+      this.#pages.clear();
+      this.cutWatches(new KubeError("CLOSED", "the API server was restored"));
+    };
+  }
+
   /** The watches that are open stay open, and never say a word again. */
   silence(): void {
     this.#watches.silence();

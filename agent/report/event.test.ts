@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { sleep } from "../../host/clock.ts";
 import { KubeError } from "../../kube/error.ts";
 import { events } from "../../kube/resource.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
@@ -17,8 +18,11 @@ function createScene() {
   const record = (message: string, name = "web") =>
     recorder.record(about(name), { type: "Normal", reason: "Tried", message });
   const all = async () => (await kube.user.list(events("shop"), {})).items;
+  /** As the API server has taken them. */
+  const inOrder = async () =>
+    (await all()).toSorted((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion));
   const stored = async () => (await all()).map((event) => `${event.count}x ${event.message}`);
-  return { clock, log, kube, recorder, record, all, stored, told: () => kube.calls.splice(0) };
+  return { clock, log, kube, recorder, record, all, inOrder, stored, told: () => kube.calls.splice(0) };
 }
 
 test("what happens is told once, and what happens again counts", async () => {
@@ -70,8 +74,8 @@ test("names sort in the order in which things happened, within a millisecond too
   for (const message of ["1", "2", "3"]) recorder.record(about(), { reason: message, message });
   recorder.record(about(), { reason: "0", message: "0" }, clock.now() - 1);
   await recorder.settled();
-  const inOrder = (await all()).toSorted((a, b) => (a.metadata.name! < b.metadata.name! ? -1 : 1));
-  expect(inOrder.map(({ message }) => message!)).toEqual(["0", "1", "2", "3"]);
+  const byName = (await all()).toSorted((a, b) => (a.metadata.name! < b.metadata.name! ? -1 : 1));
+  expect(byName.map(({ message }) => message!)).toEqual(["0", "1", "2", "3"]);
 });
 
 test("an event that comes at whatever moment is told", async () => {
@@ -98,8 +102,8 @@ test("in an outage what happens again takes no second place, and all is told whe
   expect(await stored()).toEqual(["1x first", "5x again"]);
 });
 
-test("an outage without an end forgets the oldest", async () => {
-  const { kube, recorder, record, all } = createScene();
+test("an outage without an end forgets the oldest, and says how many", async () => {
+  const { kube, recorder, record, all, log } = createScene();
   kube.goDown();
   for (let i = 0; i < 1500; i++) record("m", `p${i}`);
   await rest();
@@ -107,7 +111,11 @@ test("an outage without an end forgets the oldest", async () => {
   recorder.back();
   await recorder.settled();
   const told = (await all()).map(({ involvedObject }) => involvedObject.name);
-  expect([told.length <= 1000, told.includes("p1499"), told.includes("p0")]).toEqual([true, true, false]);
+  expect([told.length, told.includes("p1499"), told.includes("p0")]).toEqual([1000, true, false]);
+  expect(log.told()).toEqual(["warn: events forgotten, since the API server did not take them in time: 500"]);
+  record("later");
+  await recorder.settled();
+  expect(log.told()).toEqual([]);
 });
 
 test("what the server does not take is not sent again, and holds up nothing", async () => {
@@ -139,8 +147,10 @@ test("where events are forbidden for good, none holds up the others for long", a
   for (let i = 1; i <= 5; i++) record("m", `p${i}`);
   await clock.advance(10_000);
   await recorder.settled();
-  expect(told()).toHaveLength(7 + 4);
+  // The first of all at once, then one alone until it is given up, and each of the others.
+  expect(told()).toHaveLength(5 + 6 + 4);
   expect(log.lines).toHaveLength(5);
+  expect(log.told()).toEqual(["warn: an event was refused"]);
 });
 
 test("a try whose answer was lost is not told twice", async () => {
@@ -157,8 +167,43 @@ test("a try whose answer was lost is not told twice", async () => {
   expect(await stored()).toEqual(["1x m"]);
 });
 
+test("those of different objects do not wait for each other, and those of one are told in order", async () => {
+  const { clock, kube, recorder, record, inOrder } = createScene();
+  let delayMs = 200;
+  kube.before.create = () => sleep(clock, delayMs--);
+  for (let i = 1; i <= 80; i++) record("m", `p${i}`);
+  for (const message of ["1", "2", "3"]) record(message, "p1");
+  await clock.advance(2_600);
+  await recorder.settled();
+  const messages = (await inOrder()).map(({ message }) => message);
+  expect([messages.length, ...messages.filter((each) => each !== "m")]).toEqual([83, "1", "2", "3"]);
+});
+
+test("after a failure one alone tries whether the server takes any, and none loses its place", async () => {
+  const { clock, kube, record, told, inOrder } = createScene();
+  kube.goDown();
+  for (let i = 1; i <= 20; i++) record("m", `p${i}`);
+  await rest();
+  expect(told()).toHaveLength(8);
+  await clock.advance(10_000);
+  expect(told().length).toBeLessThan(9);
+  kube.comeBack();
+  await clock.advance(10_000);
+  expect((await inOrder()).map(({ involvedObject }) => involvedObject.name!)).toEqual(
+    Array.from({ length: 20 }, (_, i) => `p${i + 1}`),
+  );
+});
+
+test("an event that a namespace takes with it is no trouble", async () => {
+  const { kube, recorder, record, log } = createScene();
+  kube.failures = { create: [new KubeError("NOT_FOUND", "namespaces shop not found", { status: 404 })] };
+  record("m");
+  await recorder.settled();
+  expect(log.told()).toEqual([]);
+});
+
 test("who has stopped sends nothing more, and leaves no timer", async () => {
-  const { clock, kube, recorder, record, told } = createScene();
+  const { clock, kube, recorder, record, told, log } = createScene();
   kube.goDown();
   record("m");
   await rest();
@@ -168,4 +213,5 @@ test("who has stopped sends nothing more, and leaves no timer", async () => {
   record("n");
   await clock.advance(60_000);
   expect([...told(), clock.timers]).toEqual([0]);
+  expect(log.told()).toEqual(["warn: events forgotten, since the API server did not take them in time: 1"]);
 });

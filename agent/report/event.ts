@@ -6,6 +6,7 @@ import { events } from "../../kube/resource.ts";
 import type { Event } from "../../proto/kubernetes/gen/types.ts";
 import { newEvent, repetitionPatch } from "../decide/event-series.ts";
 import { createEventBook, type Series } from "./event-book.ts";
+import { createEventQueue } from "./event-queue.ts";
 import { hasCode, isOfServer, isOutage, retryAfterMs } from "./retry.ts";
 
 /** Tells the cluster what happens. Nothing waits for it, it never throws, and in an outage it forgets the oldest. */
@@ -26,16 +27,18 @@ export interface EventRecorderSettings {
   readonly log: Log;
 }
 
-/** What waits to be sent: an event that happens again meanwhile takes no second place. */
 const MOST_WAITING = 1000;
+/** As many as the connection lets through at once. */
+const MOST_AT_ONCE = 8;
 /** How many refusals in a row are not taken as final: six seconds of them. */
 const MOST_FORBIDDEN = 7;
 const NANOS = 1_000_000n;
 
 export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorderSettings): EventRecorder {
   const book = createEventBook();
-  const waiting = new Set<Series>();
+  const queue = createEventQueue(MOST_WAITING);
   const stopping = new AbortController();
+  const refused = createRefusals(log);
   let count = 0n;
   let sending: Promise<void> | undefined;
   let wait: AbortController | undefined;
@@ -46,59 +49,55 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
     return BigInt(Math.trunc(at)) * NANOS + count;
   }
 
-  function enqueue(series: Series): void {
-    waiting.add(series);
-    const [oldest] = waiting;
-    if (waiting.size > MOST_WAITING && oldest !== undefined) waiting.delete(oldest);
-    if (sending === undefined) begin();
-  }
-
   function begin(): void {
     sending = sendAll().finally(() => {
       sending = undefined;
       // What has come after the last look and before this line found somebody sending, and left it to them.
-      if (waiting.size > 0 && !stopping.signal.aborted) begin();
+      if (queue.size() > 0 && !stopping.signal.aborted) begin();
     });
   }
 
-  /** One after the other: events hurry nobody. Never rejects. */
+  /** Never rejects. */
   async function sendAll(): Promise<void> {
     await Promise.resolve();
     let failures = 0;
-    for (let [series] = waiting; series !== undefined && !stopping.signal.aborted; [series] = waiting) {
-      waiting.delete(series);
-      try {
-        await send(kube, series, stopping.signal);
-        failures = 0;
-      } catch (error) {
-        failures += 1;
-        if (!mayHeal(error, failures)) {
-          log.debug({ err: error, event: series.event.message }, "an event was refused");
-          continue;
-        }
-        putBack(series);
-        wait = new AbortController();
-        const either = AbortSignal.any([stopping.signal, wait.signal]);
-        await sleep(clock, retryAfterMs(failures, error), either).catch(() => {
-          // The API server is back before that, or nothing is to be sent any more.
-        });
-      }
+    while (queue.size() > 0 && !stopping.signal.aborted) {
+      // After a failure one alone tries whether the server takes any.
+      const taken = queue.take(failures === 0 ? MOST_AT_ONCE : 1);
+      const failed = await sendTogether(kube, taken, stopping.signal);
+      if (stopping.signal.aborted) return;
+      const isAnyTaken = failed.length < taken.length;
+      const times = isAnyTaken ? 1 : failures + 1;
+      const again = failed.filter(({ error }) => mayHeal(error, times));
+      for (const each of failed) if (!again.includes(each)) refused(each);
+      if (again.length > 0) {
+        failures = times;
+        queue.putBack(again.map(({ series }) => series));
+        await rest(Math.max(...again.map(({ error }) => retryAfterMs(failures, error))));
+      } else if (isAnyTaken) failures = 0;
     }
+    tellDropped();
   }
 
-  /** It stays the first, unless it happened once more meanwhile, or there is no room. */
-  function putBack(series: Series): void {
-    const others = [...waiting];
-    if (others.length >= MOST_WAITING || waiting.has(series)) return;
-    waiting.clear();
-    for (const each of [series, ...others]) waiting.add(each);
+  async function rest(ms: number): Promise<void> {
+    wait = new AbortController();
+    await sleep(clock, ms, AbortSignal.any([stopping.signal, wait.signal])).catch(() => {
+      // The API server is back before that, or nothing is to be sent any more.
+    });
+  }
+
+  function tellDropped(): void {
+    const events = queue.dropped();
+    if (events > 0) log.warn({}, `events forgotten, since the API server did not take them in time: ${events}`);
   }
 
   return {
     record(about, event, at = clock.now()) {
       if (stopping.signal.aborted) return;
       const series = book.note(newEvent(about, event, { nodeName, nanos: nanosOf(at) }, at), at);
-      if (series !== undefined) enqueue(series);
+      if (series === undefined) return;
+      queue.add(series);
+      if (sending === undefined) begin();
     },
     back: () => wait?.abort(),
     async settled() {
@@ -106,8 +105,40 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
     },
     stop() {
       stopping.abort();
-      waiting.clear();
+      queue.clear();
+      tellDropped();
     },
+  };
+}
+
+interface Failed {
+  readonly series: Series;
+  readonly error: unknown;
+}
+
+/** Sends all at once, and returns those that failed; never rejects. */
+async function sendTogether(
+  kube: EventRecorderSettings["kube"],
+  all: readonly Series[],
+  signal: AbortSignal,
+): Promise<readonly Failed[]> {
+  const failed: Failed[] = [];
+  const sent = all.map((series) =>
+    send(kube, series, signal).catch((error: unknown) => void failed.push({ series, error })),
+  );
+  await Promise.all(sent);
+  return all.flatMap((series) => failed.filter((each) => each.series === series));
+}
+
+/** Says each kind of refusal once. What a namespace takes with it as it ends is no trouble. */
+function createRefusals(log: Log): (refused: Failed) => void {
+  const told = new Set<string>();
+  return ({ series, error }) => {
+    const kind = error instanceof KubeError ? `${error.code} ${error.status}` : "a mistake of ours";
+    const isNoTrouble = hasCode(error, "NOT_FOUND") || isOfEndingNamespace(error);
+    const level = isNoTrouble || told.has(kind) ? "debug" : "warn";
+    log[level]({ err: error, event: series.event.message }, "an event was refused");
+    if (!isNoTrouble) told.add(kind);
   };
 }
 
@@ -134,10 +165,12 @@ async function send(kube: EventRecorderSettings["kube"], series: Series, signal:
 
 /** What the server will never take (its namespace ends, it is malformed) is dropped; everything else is told later. */
 function mayHeal(error: unknown, failures: number): boolean {
-  return isOutage(error) || isOfServer(error) || (isForbiddenNow(error) && failures < MOST_FORBIDDEN);
+  // A server that has just started may not know yet what we may do.
+  const isForbiddenNow = hasCode(error, "FORBIDDEN") && !isOfEndingNamespace(error);
+  return isOutage(error) || isOfServer(error) || (isForbiddenNow && failures < MOST_FORBIDDEN);
 }
 
-/** A server that has just started may not know yet what we may do. Of a namespace that ends it names the field. */
-function isForbiddenNow(error: unknown): boolean {
-  return error instanceof KubeError && error.code === "FORBIDDEN" && !error.fields.includes("metadata.namespace");
+/** The server names the field then. */
+function isOfEndingNamespace(error: unknown): boolean {
+  return error instanceof KubeError && error.code === "FORBIDDEN" && error.fields.includes("metadata.namespace");
 }

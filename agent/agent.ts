@@ -143,7 +143,7 @@ export function createAgent(parts: AgentParts): Agent {
     startPlaces: parts.startPlaces,
     rooms: joinRooms(
       { desired, observed, probes, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
-      createActing({ ...parts, facts: factsNow }, observed, images),
+      createActing({ ...parts, facts: factsNow }, observed, images, async (uid) => await cluster?.secured(uid)),
     ),
   });
 
@@ -265,7 +265,12 @@ function createBlindness(log: Log) {
 }
 
 /** Acts, and notes what was touched: it is read again before anything else is decided. A failed call may have touched anything. */
-function createActing(parts: AgentParts, observed: ObservedPods, images: ObservedImages): Rooms["act"] {
+function createActing(
+  parts: AgentParts,
+  observed: ObservedPods,
+  images: ObservedImages,
+  secured: (uid: PodUid) => Promise<void>,
+): Rooms["act"] {
   const { runtime, clock, disk, mountsBelow, facts } = parts;
   const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
   const settings = { runtime, clock, disk, mountsBelow, facts, pulls };
@@ -278,6 +283,7 @@ function createActing(parts: AgentParts, observed: ObservedPods, images: Observe
     return action.kind === "removeSandbox" ? teardowns.run(work, signal, true) : work();
   };
   return async (uid, desired, seen, action, { signal, began }) => {
+    if (action.kind === "removeSandbox" || action.kind === "removeContainer") await secured(uid);
     observed.mutating(uid);
     try {
       const done = await actNow({ uid, desired, observed: seen, began }, action, signal);

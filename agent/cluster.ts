@@ -53,6 +53,8 @@ export interface Cluster {
   /** Hears of pods, and tells of them, until the signal aborts; never rejects. */
   follow(signal: AbortSignal): Promise<void>;
   report(desired: DesiredPod, status: PodStatus, stage: Stage): void;
+  /** Resolves when nothing on the node is needed to tell how a deleted pod has ended. Never rejects. */
+  secured(uid: PodUid): Promise<void>;
   begins(beginning: Beginning): void;
   took(taken: Taken): void;
   /** What is told of the answer to a probe of a pod, `namespace/name`. */
@@ -81,8 +83,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
   const events = createPodEvents({ recorder, imageSizeBytes, podOf });
   const statuses = createPodStatusReport({
     ...parts,
-    // It never rejects: a record that cannot be written is told by whoever writes it.
-    keepLast: (uid, status) => void desired.keepLast(uid, status),
+    keepLast: desired.keepLast,
   });
   const mirrors = createMirrorPods({
     ...parts,
@@ -102,6 +103,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       await Promise.all([followApiPods({ ...parts, hear: desired.hear, listener }, signal), facts.follow(signal)]);
       for (const room of [statuses, mirrors, recorder]) room.stop();
     },
+    secured: statuses.secured,
     report(wanted, status, stage) {
       facts.wanted(wanted.pod);
       events.report(wanted, status);

@@ -104,7 +104,9 @@ export function createApiWord(settings: ApiWordSettings): ApiWord {
     isOver: (uid) => over.has(uid),
     async keepLast(uid, lastStatus) {
       const pod = pods.get(uid);
-      if (pod === undefined || pod.lastStatus !== undefined) return;
+      if (pod === undefined || pod.source.kind !== "api" || pod.lastStatus !== undefined) return;
+      // Nobody asks for the end of what was deleted by force.
+      if (hasSpoken && !present.has(uid)) return;
       const kept = { ...pod, lastStatus };
       pods.put(kept);
       await save(kept);

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
@@ -24,7 +24,7 @@ async function createScene() {
     clock,
     log,
     random: () => 0,
-    keepLast: (uid, { phase }) => kept.push(`${uid} ${phase}`),
+    keepLast: async (uid, { phase }) => void kept.push(`${uid} ${phase}`),
   });
   const end = new AbortController();
   const all = new Map<string | undefined, Pod>();
@@ -410,21 +410,53 @@ test("a second writer who always has another opinion is answered less and less o
   end();
 });
 
-test("the end of a deleted pod that cannot be told is kept, and so is one that is not answered within a second", async () => {
-  const { kube, clock, kept, make, say } = await createScene();
-  const [a, b] = [await make("a"), await make("b")];
-  for (const name of ["a", "b"]) await kube.user.delete(pods("shop"), name, { gracePeriodSeconds: 30 });
-  await rest();
-  kube.failures = { patch: [unreachable()] };
-  await say(a, statusOf("Failed"), "terminating");
-  expect(kept).toEqual([`${a.metadata.uid} Failed`]);
-  await clock.advance(5000);
-  kept.length = 0;
-  kube.hang("patch");
-  await say(b, statusOf("Succeeded"), "terminating");
-  expect(kept).toEqual([]);
-  await clock.advance(1000);
-  expect(kept).toEqual([`${b.metadata.uid} Succeeded`]);
+describe("before the last of a deleted pod goes from the node, its end", () => {
+  const deleted = async () => {
+    const scene = await createScene();
+    const pod = await scene.make("a");
+    await scene.kube.user.delete(pods("shop"), "a", { gracePeriodSeconds: 30 });
+    await rest();
+    const state = { isSecured: false };
+    const secure = async () => {
+      void scene.report.secured(pod.metadata.uid as PodUid).then(() => Object.assign(state, { isSecured: true }));
+      await rest();
+    };
+    return { ...scene, pod, state, secure, last: [`${pod.metadata.uid} Failed`] };
+  };
+
+  test("is kept where it cannot be told", async () => {
+    const { kube, kept, pod, say, state, secure, last } = await deleted();
+    kube.failures = { patch: [unreachable()] };
+    await say(pod, statusOf("Failed"), "terminating");
+    await secure();
+    expect([kept, state.isSecured]).toEqual([last, true]);
+  });
+
+  test("is kept where the answer takes longer than a second", async () => {
+    const { kube, clock, kept, pod, say, state, secure, last } = await deleted();
+    kube.hang("patch");
+    await say(pod, statusOf("Failed"), "terminating");
+    await secure();
+    expect([kept, state.isSecured]).toEqual([[], false]);
+    await clock.advance(1000);
+    expect([kept, state.isSecured]).toEqual([last, true]);
+  });
+
+  test("is kept where the next attempt to tell anything comes later", async () => {
+    const { kube, kept, pod, say, state, secure, last } = await deleted();
+    kube.failures = { patch: [unreachable()] };
+    await say(pod, statusOf("Running"), "terminating");
+    await say(pod, statusOf("Failed"), "terminating");
+    await secure();
+    expect([kept, state.isSecured]).toEqual([last, true]);
+  });
+
+  test("is told, and not kept, where the API server answers", async () => {
+    const { kept, pod, say, state, secure } = await deleted();
+    await say(pod, statusOf("Failed"), "terminating");
+    await secure();
+    expect([kept, state.isSecured]).toEqual([[], true]);
+  });
 });
 
 test("a static pod is told of by its mirror, and anew by one that takes its place", async () => {

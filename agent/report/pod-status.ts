@@ -1,10 +1,13 @@
+import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type AsOf, isNews, mirroredUid } from "../decide/api-pod.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import type { Stage } from "../decide/stage.ts";
 import { isUnseen } from "../decide/status.ts";
-import { createSlotWork, emptySlot, emptyWord, type PodStatusSettings, type Slot } from "./status-slot.ts";
+import { createSlotWork, emptySlot, emptyWord, type PodStatusSettings, type Slot, untoldEnd } from "./status-slot.ts";
+
+const KEEP_AFTER_MS = 1_000;
 
 /** Tells the API server how the pods of this node are. Nothing here waits for it, and none of it throws. */
 export interface PodStatusReport {
@@ -13,6 +16,8 @@ export interface PodStatusReport {
   /** A pod of this node as the API server has it; a mirror pod stands for its static pod. `asOf`: the complete list that it was in. */
   seen(pod: Pod, asOf?: AsOf): void;
   gone(pod: Pod): void;
+  /** Resolves when nothing on the node is needed to tell how a deleted pod has ended: that was told, or is kept. Never rejects. */
+  secured(uid: PodUid): Promise<void>;
   /** Nothing is left of the pod on the node. */
   finished(uid: PodUid): void;
   /** The API server answers again: what waits for it waits no longer. */
@@ -75,6 +80,12 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
       slot.api = undefined;
       if (slot.wanted === undefined || slot.stage === "finished") drop(slot);
     },
+    async secured(uid) {
+      const slot = slots.get(uid);
+      if (slot?.work !== undefined && untoldEnd(slot) !== undefined) await answered(slot.work, settings.clock);
+      const end = slot && untoldEnd(slot);
+      if (end !== undefined) await settings.keepLast(uid, end);
+    },
     finished(uid) {
       const slot = slots.get(uid);
       if (slot === undefined) return;
@@ -101,6 +112,14 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
       for (const slot of slots.values()) quiet(slot);
     },
   };
+}
+
+/** Resolves with the end of this work, or after a moment: most answers come sooner, and save the disk a write. */
+async function answered(work: Promise<void>, clock: Clock): Promise<void> {
+  const moment = Promise.withResolvers<void>();
+  const cancel = clock.wakeAt(clock.now() + KEEP_AFTER_MS, moment.resolve);
+  await Promise.race([work, moment.promise]);
+  cancel();
 }
 
 /** A static pod is told of by its mirror. */

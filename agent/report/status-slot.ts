@@ -17,8 +17,8 @@ export interface PodStatusSettings {
   readonly log: Log;
   /** From 0 up to 1, for jitter. */
   readonly random: () => number;
-  /** The last word on a pod cannot be told now, and soon nothing on the node will tell it any more: it has to be kept. */
-  readonly keepLast: (uid: PodUid, status: PodStatus) => void;
+  /** Nothing on the node will tell the last word on a pod any more: it has to be kept. Resolves when it is; never rejects. */
+  readonly keepLast: (uid: PodUid, status: PodStatus) => Promise<void>;
 }
 
 /** The latest word on one pod, and how far it was told. */
@@ -50,7 +50,6 @@ type Call =
   | { readonly kind: "patch"; readonly api: Pod; readonly patch: StatusPatch; readonly wanted: PodStatus }
   | { readonly kind: "delete"; readonly api: Pod };
 
-const KEEP_AFTER_MS = 1_000;
 /** What makes a server refuse a status may be put right there, with nobody telling us. */
 const REFUSED_MS = 300_000;
 /** Somebody who has written over a word so often will do so again. */
@@ -184,16 +183,11 @@ async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal:
     slot.removedUid = uid;
     return;
   }
-  const stopWaiting = clock.wakeAt(clock.now() + KEEP_AFTER_MS, () => keepLast(settings, slot, call));
-  try {
-    const patch = { type: "strategic", subresource: "status", uid, body: call.patch } as const;
-    const answer = await kube.patch(resource, name, patch, { signal });
-    const isStillThere = slot.api?.metadata.uid === uid;
-    if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
-    noteTaken(slot, call, answer, clock.now());
-  } finally {
-    stopWaiting();
-  }
+  const patch = { type: "strategic", subresource: "status", uid, body: call.patch } as const;
+  const answer = await kube.patch(resource, name, patch, { signal });
+  const isStillThere = slot.api?.metadata.uid === uid;
+  if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
+  noteTaken(slot, call, answer, clock.now());
 }
 
 /** Afterwards `failures` says whether to wait: it is 0 where there is nothing to be sent again. Never rejects. */
@@ -207,7 +201,6 @@ async function takeFailure(
   const { kube, clock, log } = settings;
   const { name = "", namespace, uid } = call.api.metadata;
   slot.failures += 1;
-  if (call.kind === "patch") keepLast(settings, slot, call);
   if (hasCode(error, "NOT_FOUND")) return forget(slot, uid);
   if (hasCode(error, "CONFLICT")) {
     // Either another pod has this name now, or many write to this one; who asks learns which.
@@ -235,10 +228,10 @@ function isPod(value: unknown): value is Pod {
   return typeof value === "object" && value !== null && "metadata" in value;
 }
 
-/** Of a pod that has to go, nothing will be left that could tell its end again. */
-function keepLast({ keepLast: keep }: PodStatusSettings, slot: Slot, call: Extract<Call, { kind: "patch" }>): void {
-  const isLast = call.api.metadata.deletionTimestamp !== undefined && isTerminal(call.wanted);
-  if (isLast && !isTerminal(slot.api?.status)) keep(slot.uid, call.wanted);
+/** What has to be told of a pod that goes before nothing of it is left; undefined where the API server has heard it, or need not. */
+export function untoldEnd({ wanted, stage, api }: Slot): PodStatus | undefined {
+  const isEnding = api === undefined ? stage !== "syncing" : api.metadata.deletionTimestamp !== undefined;
+  return isEnding && wanted !== undefined && isTerminal(wanted) && !isTerminal(api?.status) ? wanted : undefined;
 }
 
 function tellOnce(log: Log, slot: Slot, call: Call, error: unknown): void {

@@ -1,5 +1,6 @@
 import { type Clock, type Instant, sleep } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
+import { createTold } from "../host/told.ts";
 import { isSamePlace } from "./cluster.ts";
 import { orAborted } from "./deadline.ts";
 import { KubeError } from "./error.ts";
@@ -128,22 +129,21 @@ function isSame(one: Access, other: Access): boolean {
 /** Says each reason once, however many requests meet it, until the server answers. That a connection stands is no answer yet. */
 function createHealth({ server, clock, log }: Pick<SessionsOptions, "server" | "clock" | "log">) {
   let state: ConnectionState = { kind: "never connected" };
-  const told = new Set<string>();
+  const told = createTold();
   return {
     state: () => state,
     served() {
       if (state.kind === "connected") return;
       const lastFailure = state.kind === "away" ? state.lastFailure : undefined;
       state = { kind: "connected", since: clock.now(), lastFailure };
-      if (told.size > 0) log.info({ server: server().host }, "the API server answers again");
+      if (!told.isEmpty()) log.info({ server: server().host }, "the API server answers again");
       told.clear();
     },
     failed(why: KubeError) {
       const at = clock.now();
       state = { kind: "away", since: state.kind === "away" ? state.since : at, lastFailure: { at, why } };
-      if (!told.has(why.message))
+      if (told.isNews(why.message))
         log.warn({ server: server().host }, `the API server cannot be used: ${why.message}; trying again`);
-      told.add(why.message);
     },
   };
 }

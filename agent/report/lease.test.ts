@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { KubeError } from "../../kube/error.ts";
 import { leases } from "../../kube/resource.ts";
 import type { Lease } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
@@ -97,6 +98,15 @@ test("a server that refuses is told of once", async () => {
   kube.before = { get: refuse, create: refuse, replace: refuse };
   await clock.advance(60_000);
   expect(log.told()).toEqual(["warn: the node's lease cannot be renewed; trying again"]);
+});
+
+test("of a server that words its refusal anew each time no more than 32 are told", async () => {
+  const { clock, kube, log } = createScene();
+  let count = 0;
+  const refuse = () => Promise.reject(new KubeError("FORBIDDEN", `request ${count++} is refused`, { status: 403 }));
+  kube.before = { get: refuse, create: refuse, replace: refuse };
+  await clock.advance(1_000_000);
+  expect([log.told().length, count > 100]).toEqual([32, true]);
 });
 
 test("a server that wants to be left alone is left alone, but not until the node is lost", async () => {

@@ -1,4 +1,5 @@
 import type { Log, LogFields } from "../../host/log.ts";
+import { createTold } from "../../host/told.ts";
 import { isToldByConnection, KubeError, type KubeErrorCode } from "../../kube/error.ts";
 
 const FIRST_MS = 100;
@@ -39,14 +40,13 @@ export interface Trouble {
 }
 
 export function createTrouble(log: Log, sentence: string, fields: LogFields = {}): Trouble {
-  const told = new Set<string>();
+  const told = createTold();
   return {
     met(error) {
       const message = error instanceof Error ? error.message : String(error);
-      const level = isToldElsewhere(error) || told.has(message) ? "debug" : "warn";
+      const level = !isToldElsewhere(error) && told.isNews(message) ? "warn" : "debug";
       log[level]({ ...fields, err: error }, sentence);
-      told.add(message);
     },
-    over: () => told.clear(),
+    over: told.clear,
   };
 }

@@ -96,14 +96,15 @@ function readBody(
   answer.on("error", fail);
 }
 
-/** A header given twice is sent twice. */
-function groupHeaders(headers: readonly (readonly [name: string, value: string])[]): Record<string, string | string[]> {
-  const grouped: Record<string, string | string[]> = {};
+/** A header given twice is sent twice, as its name was written first: in whatever case, it is one name. */
+function groupHeaders(headers: readonly (readonly [name: string, value: string])[]): Record<string, string[]> {
+  const grouped = new Map<string, readonly [name: string, values: string[]]>();
   for (const [name, value] of headers) {
-    const before = grouped[name];
-    grouped[name] = before === undefined ? value : [before, value].flat();
+    const known = grouped.get(name.toLowerCase());
+    if (known === undefined) grouped.set(name.toLowerCase(), [name, [value]]);
+    else known[1].push(value);
   }
-  return grouped;
+  return Object.fromEntries(grouped.values());
 }
 
 /** What a foreign error says in a code; a limit of ours that ran out is `ETIMEDOUT`, and whatever was aborted is `ECANCELED`. */

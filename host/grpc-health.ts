@@ -13,6 +13,7 @@ export async function checkGrpcHealth(
   { service, userAgent }: { readonly service: string; readonly userAgent: string },
   { timeoutMs, signal }: DialOptions,
 ): Promise<number> {
+  if (signal.aborted) throw new DialError("CANCELLED", "given up");
   const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
   const client = new Client(address, credentials.createInsecure(), {
     "grpc.primary_user_agent": userAgent,
@@ -21,6 +22,7 @@ export async function checkGrpcHealth(
     "grpc.enable_retries": 0,
     "grpc.enable_http_proxy": 0,
   });
+  let giveUp = () => {};
   try {
     return await new Promise<number>((resolve, reject) => {
       // It waits for the connection: who refuses it now may take it before the time is over, as with the kubelet.
@@ -35,9 +37,12 @@ export async function checkGrpcHealth(
         options,
         (error, answer) => (error ? reject(toDialError(error)) : resolve(answer ?? 0)),
       );
-      signal.addEventListener("abort", () => call.cancel(), { once: true });
+      giveUp = () => call.cancel();
+      signal.addEventListener("abort", giveUp, { once: true });
     });
   } finally {
+    // The signal outlives the call: it lives as long as whoever is asked.
+    signal.removeEventListener("abort", giveUp);
     client.close();
   }
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { getEventListeners } from "node:events";
 import { createServer, type Server } from "node:http";
 import { createServer as createTcpServer, type Server as TcpServer } from "node:net";
 import { Server as GrpcServer, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
@@ -23,6 +24,8 @@ let silent: TcpServer;
 let grpc: GrpcServer;
 let [port, silentPort, grpcPort, closedPort] = [0, 0, 0, 0];
 const seen: string[] = [];
+/** The headers of the last requests as they came, without those that every request has. */
+const headersSeen: string[] = [];
 
 const portOf = (listening: TcpServer | Server) => (listening.address() as { readonly port: number }).port;
 const listen = (listening: TcpServer | Server) =>
@@ -32,6 +35,9 @@ beforeAll(async () => {
   server = createServer((request, answer) => {
     const { url = "" } = request;
     seen.push(`${request.method} ${url} ${request.headers["x-asked"]} ${request.headers.connection}`);
+    const { rawHeaders: raw } = request;
+    const pairs = raw.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${raw[i + 1]}`] : []));
+    headersSeen.push(...pairs.filter((line) => !/^(host|connection):/i.test(line)));
     if (url === "/here") answer.writeHead(302, { location: "/ok" }).end();
     else if (url === "/away") answer.writeHead(302, { location: "http://elsewhere.invalid/" }).end("gone there");
     else if (url === "/round") answer.writeHead(302, { location: "/round" }).end();
@@ -106,6 +112,18 @@ test("HTTP: the headers of the spec are sent, and no connection is kept", async 
   expect(seen).toEqual(["GET /200 yes close"]);
 });
 
+test("HTTP: a header may have any name, and be given twice in whatever case", async () => {
+  const headers = [
+    ["constructor", "of the spec"],
+    ["__proto__", "too"],
+    ["X-Twice", "1"],
+    ["x-twice", "2"],
+  ] as const;
+  headersSeen.length = 0;
+  await ask({ kind: "httpGet", url: `http://127.0.0.1:${port}/200`, headers });
+  expect(headersSeen).toEqual(["constructor: of the spec", "__proto__: too", "X-Twice: 1", "X-Twice: 2"]);
+});
+
 test("HTTP: of an endless answer as much is read as anybody is shown", async () => {
   const { result, message } = await ask(get("/flood"));
   expect([result, message.length]).toEqual(["success", 10 * 1024]);
@@ -158,6 +176,19 @@ test("gRPC: a server that serves is well, one that does not says so, and one tha
   });
 });
 
+test("gRPC: nothing of it stays with the container once it is answered, and of a container that has ended nobody is asked", async () => {
+  const life = new AbortController();
+  const check = () =>
+    createAsk(nobody, "me")({ kind: "grpc", host: "127.0.0.1", port: grpcPort, service: "" }, id, {
+      timeoutMs: 2_000,
+      signal: life.signal,
+    });
+  expect((await check()).result).toBe("success");
+  expect(getEventListeners(life.signal, "abort")).toEqual([]);
+  life.abort();
+  expect((await check()).result).toBe("error");
+});
+
 const bytes = (text: string) => new TextEncoder().encode(text);
 const commands: readonly [
   sentence: string,
@@ -173,6 +204,11 @@ const commands: readonly [
     "a command that fails says why",
     async () => ({ stdout: bytes("out "), stderr: bytes("err"), exitCode: 2 }),
     { result: "failure", message: "out err" },
+  ],
+  [
+    "of what it says as much is kept as anybody is shown",
+    async () => ({ stdout: bytes("o".repeat(10_000)), stderr: bytes("e".repeat(1_000_000)), exitCode: 0 }),
+    { result: "success", message: "o".repeat(10_000) + "e".repeat(240) },
   ],
   [
     "one that takes too long has failed",

@@ -45,7 +45,9 @@ async function runExec(
 ): Promise<ProbeOutcome> {
   try {
     const { stdout, stderr, exitCode } = await runtime.execSync(id, argv, timeoutMs / 1000, { signal });
-    const output = Buffer.concat([stdout, stderr]).subarray(0, LARGEST_ANSWER_BYTES).toString();
+    const output = Buffer.concat([stdout.subarray(0, LARGEST_ANSWER_BYTES), stderr.subarray(0, LARGEST_ANSWER_BYTES)])
+      .subarray(0, LARGEST_ANSWER_BYTES)
+      .toString();
     return exitCode === 0 ? success(output) : failure(output);
   } catch (error) {
     if (error instanceof CriError && error.code === "DEADLINE_EXCEEDED")

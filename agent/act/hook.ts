@@ -105,7 +105,7 @@ async function runHook(
   const podIP = pod.spec.hostNetwork === true ? facts().hostIPs[0] : observed.sandboxes[0]?.ips[0];
   // Loaded only where it is used: few containers have hooks.
   const { createAsk, hookUserAgent: userAgent } = await import("./ask.ts");
-  const enquiry = enquiryOf(handler, { pod, container, podIP, userAgent, takesAnyStatus: true });
+  const enquiry = enquiryOf(handler, { pod, container, podIP, userAgent, isHook: true });
   const { result, message } = await createAsk(runtime, userAgent)(enquiry, id, { timeoutMs, signal });
   signal.throwIfAborted();
   if (result === "failure" || result === "error") throw new HookError(message);

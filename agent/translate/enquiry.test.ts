@@ -72,6 +72,11 @@ for (const [sentence, handler, call, podIP = "10.0.0.2"] of rows)
     expect(enquiryOf(handler, { ...scene, podIP })).toMatchObject(call);
   });
 
+test("the command of a hook is taken as it is written", () => {
+  const hook = { exec: { command: ["cat", "$(FILE)"] } };
+  expect(enquiryOf(hook, { ...scene, isHook: true })).toEqual({ kind: "exec", argv: ["cat", "$(FILE)"] });
+});
+
 const refused: readonly [sentence: string, handler: Probe, podIP: string | undefined, message: string][] = [
   ["a port that has no such name", { tcpSocket: { port: "db" } }, "10.0.0.2", 'container a has no port "db"'],
   ["a number that is no port", { tcpSocket: { port: 70_000 } }, "10.0.0.2", "container a has no port 70000"],

@@ -26,8 +26,8 @@ export interface EnquiryScene {
   readonly podIP: string | undefined;
   /** What an HTTP server is told who asks, unless the spec says otherwise. */
   readonly userAgent: string;
-  /** As with hooks: whoever answers an HTTP request has heard it. */
-  readonly takesAnyStatus?: boolean;
+  /** Whoever answers the HTTP request of a hook has heard it; and its command is taken as it is written. */
+  readonly isHook?: boolean;
 }
 
 /**
@@ -37,11 +37,13 @@ export interface EnquiryScene {
 export function enquiryOf({ exec, httpGet, tcpSocket, grpc }: Handler, scene: EnquiryScene): Enquiry {
   const { container } = scene;
   if (exec !== undefined) {
+    const { command = [] } = exec;
+    if (scene.isHook === true) return { kind: "exec", argv: command };
     // As in the container's own command, but for what only a running container knows.
     const known = new Map(
       (container.env ?? []).flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
     );
-    return { kind: "exec", argv: (exec.command ?? []).map((word) => expand(word, known)) };
+    return { kind: "exec", argv: command.map((word) => expand(word, known)) };
   }
   if (httpGet !== undefined) return httpCall(httpGet, scene);
   if (tcpSocket !== undefined)
@@ -70,7 +72,7 @@ function httpCall(
     kind: "httpGet",
     url: `${scheme.toLowerCase()}://${authority}${path.startsWith("/") ? path : `/${path}`}`,
     headers,
-    ...(scene.takesAnyStatus === true && { takesAnyStatus: true }),
+    ...(scene.isHook === true && { takesAnyStatus: true }),
   };
 }
 

@@ -18,6 +18,8 @@ export const hookUserAgent = probeUserAgent.replace("kube-probe", "kube-lifecycl
 /** As much of an answer as anybody is shown; the kubelet's limit. */
 const LARGEST_ANSWER_BYTES = 10 * 1024;
 const MOST_REDIRECTS = 10;
+/** A runtime ends a command that takes too long, but waits for whoever holds its output open: a child, say. It is waited for so long. */
+const LATEST_END_MS = 5_000;
 
 export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string): Ask {
   return async (call, container, options) => {
@@ -44,7 +46,8 @@ async function runExec(
   { timeoutMs, signal }: DialOptions,
 ): Promise<ProbeOutcome> {
   try {
-    const { stdout, stderr, exitCode } = await runtime.execSync(id, argv, timeoutMs / 1000, { signal });
+    const limits = { signal, deadlineMs: timeoutMs + LATEST_END_MS };
+    const { stdout, stderr, exitCode } = await runtime.execSync(id, argv, timeoutMs / 1000, limits);
     const output = Buffer.concat([stdout.subarray(0, LARGEST_ANSWER_BYTES), stderr.subarray(0, LARGEST_ANSWER_BYTES)])
       .subarray(0, LARGEST_ANSWER_BYTES)
       .toString();

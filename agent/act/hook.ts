@@ -106,7 +106,12 @@ async function runHook(
   // Loaded only where it is used: few containers have hooks.
   const { createAsk, hookUserAgent: userAgent } = await import("./ask.ts");
   const enquiry = enquiryOf(handler, { pod, container, podIP, userAgent, isHook: true });
-  const { result, message } = await createAsk(runtime, userAgent)(enquiry, id, { timeoutMs, signal });
+  // A child that holds the command's output open keeps the runtime's answer back, whatever limit the runtime has: ours counts.
+  const late = new AbortController();
+  const cancel = clock.wakeAt(clock.now() + timeoutMs, () => late.abort());
+  const limits = { timeoutMs, signal: AbortSignal.any([signal, late.signal]) };
+  const { result, message } = await createAsk(runtime, userAgent)(enquiry, id, limits).finally(cancel);
   signal.throwIfAborted();
+  if (late.signal.aborted) throw new HookError(`no end within ${timeoutMs / 1000}s`);
   if (result === "failure" || result === "error") throw new HookError(message);
 }

@@ -124,6 +124,29 @@ scenario(
 );
 
 scenario(
+  "so is one whose child holds its output open, for which the runtime waits whatever its own limit",
+  {
+    before: (stage) => void stage.runtime.hang("execSync"),
+    async run(stage) {
+      const spec = { terminationGracePeriodSeconds: 5, ...hooked({ preStop: running("drain") }) };
+      await stage.offer(makePod("web", spec));
+      await stage.offer();
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+      "0s report web Running, ready, terminating: a running, b running
+      0s web: stop container b within 5s: its manifest is gone
+      5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
+      5s report web Running, terminating: a terminated Error 143, b terminated Error 143
+      5s web: stop sandbox: its manifest is gone
+      5s report web Running, finished: a terminated Error 143, b terminated Error 143"
+    `);
+  },
+);
+
+scenario(
   "a hook may simply wait",
   {
     async run(stage) {

@@ -215,3 +215,14 @@ test("so is a pod that ends by itself", async () => {
   const asked = stage.runtime.calls.filter((call) => call.startsWith("execSync"));
   expect(asked).toEqual(["execSync default/web-node/a #0: ready", "execSync default/web-node/a #0: ready"]);
 });
+
+test("a probe whose command is never answered, since its child holds its output open, has failed", async () => {
+  const stage = await createStage({ isInCluster: true });
+  await stage.start();
+  stage.runtime.hang("execSync");
+  await stage.apply("web", probed({ livenessProbe: asking("alive", { failureThreshold: 1 }) }));
+  await stage.advance("7s");
+  expect((await stage.events("web")).filter((line) => line.includes("Unhealthy"))).toEqual([
+    '1x Warning Unhealthy: Liveness probe failed: command timed out: "alive" timed out after 1s',
+  ]);
+});

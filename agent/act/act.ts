@@ -15,7 +15,7 @@ import type { NodeFacts } from "../translate/node-facts.ts";
 import { runtimeHandlerOf } from "../translate/runtime-handler.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
-import { postStartMark } from "../translate/volumes.ts";
+import { isPathPart, postStartMark } from "../translate/volumes.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
 import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
 import { makeHostsFile } from "./hosts.ts";
@@ -127,7 +127,8 @@ async function removeWordsOf(
 ): Promise<void> {
   const folder = logFolderOf(scene);
   const attempt = scene.observed.containers.find((each) => each.id === id)?.attempt;
-  if (attempt === undefined) return;
+  // Where a name can be no folder's, nobody has made a file of it.
+  if (attempt === undefined || !isPathPart(name)) return;
   if (folder !== undefined) await removeInstanceLogs(logs, folder, name, attempt);
   await removeTerminationLog(root, { uid: scene.uid, container: name, attempt });
   if (scene.observed.pendingHooks.has(instanceKey({ name, attempt })))

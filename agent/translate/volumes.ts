@@ -9,9 +9,14 @@ export function podFolder(uid: string): string {
 
 /** A text from outside that becomes one part of a path, and no more: `..` or a slash would lead elsewhere. */
 export function pathPart(text: string, what: string): string {
-  if (text === "" || text === "." || text === ".." || /[/\0]/.test(text))
+  if (!isPathPart(text))
     throw new TranslateError("FailedMount", `${what} cannot be the name of a folder: ${JSON.stringify(text)}`);
   return text;
+}
+
+/** Whether a text can be one part of a path. */
+export function isPathPart(text: string): boolean {
+  return text !== "" && text !== "." && text !== ".." && !/[/\0]/.test(text);
 }
 
 /** Where an emptyDir lives, relative to the root directory; the layout is the kubelet's. */

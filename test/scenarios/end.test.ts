@@ -149,6 +149,38 @@ scenario(
 );
 
 scenario(
+  "a container that is none of the pod's is removed, whatever it calls itself",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("1s");
+      const [sandbox] = stage.runtime.sandboxes.values();
+      if (sandbox === undefined) return;
+      const { labels } = sandbox.config;
+      const { ContainerConfig } = await import("../../proto/cri/gen/api.ts");
+      for (const name of ["a/b", ".."])
+        stage.runtime.addForeignContainer(
+          sandbox.id,
+          ContainerConfig.fromPartial({
+            metadata: { name, attempt: 0 },
+            labels: { ...labels, "io.kubernetes.container.name": name },
+            image: { image: "busybox:1" },
+          }),
+        );
+      await stage.advance("5s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|remove|failed/)).toMatchInlineSnapshot(`
+      "1s web: stop container a/b within 30s: the pod has no such container
+      1s web: stop container .. within 30s: the pod has no such container
+      1s web: remove container a/b: the pod has no such container
+      1s web: remove container ..: the pod has no such container"
+    `);
+  },
+);
+
+scenario(
   "starts are bounded, the more important pods first, and endings wait for no start",
   {
     options: { startPlaces: 1 },

@@ -1,3 +1,4 @@
+import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { answerTo, byAge } from "../decide/admission.ts";
@@ -40,6 +41,7 @@ export interface Admissions {
 }
 
 export interface AdmissionsSettings extends AdmissionParts {
+  readonly clock: Clock;
   readonly pods: () => PodIndex;
   readonly isInCluster: boolean;
   /** The node was asked for: who waits for that is to be judged again. */
@@ -121,22 +123,30 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
   };
 }
 
+/** Nobody else would tell of the node again, when its object has not changed while the API server was away. */
+const ASK_AGAIN_MS = 5_000;
+
 /**
  * Whoever binds a pod to a node by its labels may have seen them before this node has: a pod that does not fit them is asked about
  * again when the node was asked for, after the pod came.
  */
-function createFreshNode({ askForNode, asked }: Pick<AdmissionsSettings, "askForNode" | "asked">) {
+function createFreshNode({ askForNode, asked, clock }: Pick<AdmissionsSettings, "askForNode" | "asked" | "clock">) {
   const waiting = new Set<PodUid>();
   const fresh = new Set<PodUid>();
   let isAsking = false;
+  let cancelRetry = () => {};
 
   async function ask(): Promise<void> {
-    isAsking = true;
+    cancelRetry();
     const whose = [...waiting];
+    if (whose.length === 0) return;
+    isAsking = true;
     const isAnswered = await askForNode();
     isAsking = false;
-    // Who could not be reached is asked again at the next occasion.
-    if (!isAnswered) return;
+    if (!isAnswered) {
+      cancelRetry = clock.wakeAt(clock.now() + ASK_AGAIN_MS, () => void ask());
+      return;
+    }
     for (const uid of whose) if (waiting.delete(uid)) fresh.add(uid);
     asked();
   }

@@ -62,6 +62,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const isInCluster = kinds.includes("api");
   const admissions: Admissions = createAdmissions({
     ...settings.admission,
+    clock,
     pods: () => pods,
     isInCluster,
     asked: judge,

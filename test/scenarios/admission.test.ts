@@ -251,6 +251,26 @@ test("a pod whose labels the node has not heard of yet is answered when the node
   expect(await stage.shown()).toEqual(["late Running, ready: a running", "other Failed (NodeAffinity): no containers"]);
 });
 
+test("and asked for again, as often as nobody answers", async () => {
+  const stage = await begin();
+  stage.node = { metadata: { labels: {} }, spec: {} };
+  let tries = 0;
+  stage.askNode = async () => {
+    if (++tries < 3) return false;
+    stage.node = { metadata: { labels: { disk: "ssd" } }, spec: {} };
+    return true;
+  };
+  await stage.apply("late", { nodeSelector: { disk: "ssd" } });
+  await stage.advance("30s");
+  expect([tries, await stage.shown()]).toEqual([3, ["late Running, ready: a running"]]);
+  await stage.apply("gone", { nodeSelector: { disk: "tape" } });
+  stage.askNode = async () => ++tries < 0;
+  await stage.remove("gone", 0);
+  const before = tries;
+  await stage.advance("60s");
+  expect(tries).toBe(before);
+});
+
 scenario(
   "of two manifests with one host port the first runs; the other stays rejected until it is another one",
   {

@@ -64,6 +64,23 @@ test("another failure in the middle fails the list", async () => {
   expect(await failureOf(list(answering(page, new KubeError("SERVER", "etcd is away"))))).toBe("SERVER");
 });
 
+test("a page that is too large is asked for in smaller ones, from where it was", async () => {
+  const tooLarge = new KubeError("TOO_LARGE", "the answer is larger than 16 MiB");
+  const page = (name: string, next?: string) => ({ metadata: { ...metadata, continue: next }, items: [pod(name)] });
+  const connection = answering(page("one", "a"), tooLarge, tooLarge, page("two", "b"), page("three"));
+  expect((await list(connection)).items.map((item) => item.metadata.name)).toEqual(["one", "two", "three"]);
+  expect(limits(connection)).toEqual(["500 from the beginning", "500 a", "250 a", "125 a", "125 b"]);
+});
+
+test("one object that is too large fails the list", async () => {
+  const connection = new FakeConnection();
+  connection.answer = () => {
+    throw new KubeError("TOO_LARGE", "the answer is larger than 16 MiB");
+  };
+  expect(await failureOf(list(connection))).toBe("TOO_LARGE");
+  expect(limits(connection).at(-1)).toBe("1 from the beginning");
+});
+
 test("null is an empty list", async () => {
   expect((await list(answering({ metadata, items: null }))).items).toEqual([]);
 });

@@ -19,11 +19,12 @@ export interface KubeList<T extends KubeObject> {
 }
 
 export const DEADLINE_MS = 30_000;
-const PAGE = "500";
+const PAGE = 500;
 
 /**
  * Everything that the selector matches, read in pages. A list that takes longer than the server remembers its beginning (410) is
- * begun once more, in one piece, which cannot grow old. Rejects with `KubeError`.
+ * begun once more, in one piece, which cannot grow old. Where objects are so large that a page of them is refused, pages become smaller.
+ * Rejects with `KubeError`.
  */
 export async function listAll<T extends KubeObject>(
   connection: Connection,
@@ -32,28 +33,44 @@ export async function listAll<T extends KubeObject>(
   options: CallOptions = {},
 ): Promise<KubeList<T>> {
   try {
-    return await listPages(connection, resource, { ...selector, limit: PAGE }, options);
+    return await listPages(connection, resource, selector, PAGE, options);
   } catch (error) {
     if (!(error instanceof KubeError && error.code === "GONE")) throw error;
-    return await listPages(connection, resource, { ...selector }, options);
+    return await listPages(connection, resource, selector, undefined, options);
   }
 }
 
 async function listPages<T extends KubeObject>(
   connection: Connection,
   resource: Resource<T>,
-  query: Readonly<Record<string, string | undefined>>,
+  selector: Selector,
+  mostAtOnce: number | undefined,
   options: CallOptions,
 ): Promise<KubeList<T>> {
   const items: T[] = [];
   const path = pathOf(resource);
-  const ask = async (token: string | undefined) => {
-    const page = { ...query, ...(token !== undefined && { continue: token }) };
+  let limit = mostAtOnce;
+  const askOnce = async (token: string | undefined) => {
+    const page = {
+      ...selector,
+      ...(limit !== undefined && { limit: String(limit) }),
+      ...(token !== undefined && { continue: token }),
+    };
     const answer = await connection.request({ method: "GET", path, query: page, deadlineMs: DEADLINE_MS, ...options });
     if (!isPage<T>(answer)) throw new KubeError("NOT_JSON", `GET ${path}: the answer is not a list`);
     // Go writes an empty list as null now and then.
     items.push(...(answer.items ?? []));
     return answer.metadata;
+  };
+  const ask = async (token: string | undefined): Promise<Page<T>["metadata"]> => {
+    try {
+      return await askOnce(token);
+    } catch (error) {
+      const isTooLarge = error instanceof KubeError && error.code === "TOO_LARGE";
+      if (!isTooLarge || limit === undefined || limit === 1) throw error;
+      limit = Math.floor(limit / 2);
+      return await ask(token);
+    }
   };
   const first = await ask(undefined);
   for (let token = first.continue; token; ) token = (await ask(token)).continue;

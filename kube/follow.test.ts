@@ -517,8 +517,8 @@ describe("an outage", () => {
   });
 
   for (const [stoodMs, waitsMs] of [
-    [119_000, 1_600],
-    [120_000, 800],
+    [29_000, 1_600],
+    [30_000, 800],
   ] as const)
     test(`after a connection of ${stoodMs / 1000} s is tried after ${waitsMs} ms`, async () => {
       const { connection, clock, stop } = await aCompleteFollow();

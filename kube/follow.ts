@@ -33,8 +33,8 @@ export interface FollowTools {
   readonly recovery: Pick<Recovery, "sleep">;
 }
 
-/** After a connection that has stood for so long, the next failure is a first one. */
-const GOOD_MS = 120_000;
+/** After a watch that has stood for so long, the next failure is a first one. Balancers cut what lasts, often after a minute. */
+const GOOD_MS = 30_000;
 /** The longest that a server may ask us to wait, by Retry-After. */
 const LONGEST_REQUESTED_WAIT_MS = 60_000;
 /** A server that answers is spared. */

@@ -929,6 +929,42 @@ test("a deadline ends what hangs, and the signal what is no longer wanted", asyn
   expect((await early).code).toBe("CANCELLED");
 });
 
+test("a server that takes requests and answers none is away after two of them, and said once", async () => {
+  let isStuck = true;
+  const server = await serve((request) => {
+    if (!isStuck || request.path === "/free") reply(request, 200, {});
+  });
+  const log = new FakeLog();
+  const connection = connectTo({ port: server.port, log });
+  const hang = async () => void (await failureOf(connection.request({ ...get("/x"), deadlineMs: 100 })));
+  await connection.request(get("/free"));
+  await real(5);
+  await hang();
+  expect(connection.state().kind).toBe("connected");
+  for (let time = 0; time < 3; time += 1) await hang();
+  expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code: "UNREACHABLE" } } });
+  isStuck = false;
+  await connection.request(get("/x"));
+  expect(connection.state().kind).toBe("connected");
+  expect(log.told()).toEqual([
+    `warn: the API server cannot be used: 127.0.0.1:${server.port} can be connected to, and answers no request; trying again`,
+    "info: the API server answers again",
+  ]);
+});
+
+test("a server that answers others while requests hang is not away", async () => {
+  const server = await serve((request) => {
+    if (request.path === "/free") reply(request, 200, {});
+  });
+  const connection = connectTo({ port: server.port });
+  await connection.request(get("/free"));
+  const hung = Array.from({ length: 3 }, () => failureOf(connection.request({ ...get("/x"), deadlineMs: 200 })));
+  await until(() => server.received.length === 4);
+  await connection.request(get("/free"));
+  await Promise.all(hung);
+  expect(connection.state().kind).toBe("connected");
+});
+
 test("many who ask for a server that is away do not knock more often than one", async () => {
   let knocks = 0;
   const port = await listening(

@@ -7,6 +7,8 @@ import { KubeError } from "./error.ts";
 import { backOffMs } from "./retry.ts";
 import { type Access, openSession, type Session } from "./session.ts";
 
+/** One request may hang for a reason of its own. */
+const TIMEOUTS = 2;
 /** A server that has come back is found again within this time, as long as anybody asks for it. */
 const LONGEST_PAUSE_MS = 2_000;
 
@@ -28,6 +30,8 @@ export interface Sessions {
   state(): ConnectionState;
   /** The server has answered. */
   served(): void;
+  /** A request got no answer in time; it was begun then. */
+  timedOut(begunAt: Instant): void;
   /** The server was lost, does not know us, or we cannot say who we are. */
   failed(why: KubeError): void;
   close(why: KubeError): void;
@@ -130,20 +134,33 @@ function isSame(one: Access, other: Access): boolean {
 function createHealth({ server, clock, log }: Pick<SessionsOptions, "server" | "clock" | "log">) {
   let state: ConnectionState = { kind: "never connected" };
   const told = createTold();
+  let servedAt = Number.NEGATIVE_INFINITY;
+  let timeouts = 0;
+  function failed(why: KubeError): void {
+    const at = clock.now();
+    state = { kind: "away", since: state.kind === "away" ? state.since : at, lastFailure: { at, why } };
+    if (told.isNews(why.message))
+      log.warn({ server: server().host }, `the API server cannot be used: ${why.message}; trying again`);
+  }
   return {
     state: () => state,
+    failed,
+    timedOut(begunAt: Instant) {
+      // Others were answered meanwhile: what hangs is this request.
+      if (servedAt >= begunAt) return;
+      timeouts += 1;
+      // Why it is away already, such as that nobody listens there, says more.
+      if (timeouts < TIMEOUTS || state.kind === "away") return;
+      failed(new KubeError("UNREACHABLE", `${server().host} can be connected to, and answers no request`));
+    },
     served() {
+      servedAt = clock.now();
+      timeouts = 0;
       if (state.kind === "connected") return;
       const lastFailure = state.kind === "away" ? state.lastFailure : undefined;
       state = { kind: "connected", since: clock.now(), lastFailure };
       if (!told.isEmpty()) log.info({ server: server().host }, "the API server answers again");
       told.clear();
-    },
-    failed(why: KubeError) {
-      const at = clock.now();
-      state = { kind: "away", since: state.kind === "away" ? state.since : at, lastFailure: { at, why } };
-      if (told.isNews(why.message))
-        log.warn({ server: server().host }, `the API server cannot be used: ${why.message}; trying again`);
     },
   };
 }

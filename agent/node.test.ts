@@ -278,7 +278,7 @@ test("registration is tried for ever, and each reason told once", async () => {
   expect(room.state().status.error).toMatchObject({ code: "FORBIDDEN" });
   await clock.advance(58_000);
   expect(room.state().status).toEqual({
-    reportedAt: FakeClock.start + 61_700,
+    reportedAt: FakeClock.start + 61_400,
     error: undefined,
     failedAt: undefined,
   });
@@ -286,10 +286,22 @@ test("registration is tried for ever, and each reason told once", async () => {
     .filter((line) => line.includes("create"))
     .map((line) => Number.parseInt(line, 10));
   expect(times).toEqual([
-    0, 100, 300, 700, 1_500, 3_100, 6_300, 12_700, 19_700, 26_700, 33_700, 40_700, 47_700, 54_700, 61_700,
+    0, 100, 300, 700, 1_500, 2_800, 6_000, 12_400, 19_400, 26_400, 33_400, 40_400, 47_400, 54_400, 61_400,
   ]);
   expect(log.told()).toEqual(["warn: the node cannot be registered yet; trying again", "info: the node is registered"]);
   expect(await ready()).toBe(`True since 01:01: ${READY}`);
+});
+
+test("a node that starts before its API server is registered as soon as that can be heard", async () => {
+  const clock = new FakeClock();
+  const kube = new FakeKube({ clock });
+  kube.goDown();
+  const { told } = createScene({ clock, kube });
+  await clock.advance(12_800);
+  kube.comeBack();
+  told();
+  await clock.advance(3_000);
+  expect(told().filter((line) => line.includes("create"))).toHaveLength(1);
 });
 
 test("a status that cannot be reported is told of, also after a registration that failed at first", async () => {

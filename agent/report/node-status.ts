@@ -100,7 +100,7 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
 
   async function register(signal: AbortSignal): Promise<void> {
     const wanted = () => initialNode(parts.observed(), settings, clock.now());
-    const registration = { ...parts, nodeName: settings.nodeName, wanted, failed: note };
+    const registration = { ...parts, nodeName: settings.nodeName, wanted, failed: note, retry };
     const { node, isCreated } = await registerNode(registration, signal);
     note(undefined);
     if (!isCreated) return known.heard(node);

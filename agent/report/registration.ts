@@ -1,5 +1,5 @@
+import type { Bell } from "../../host/bell.ts";
 import type { Clock } from "../../host/clock.ts";
-import { sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import { nodes } from "../../kube/resource.ts";
@@ -15,6 +15,8 @@ export interface RegistrationParts {
   readonly wanted: () => Node;
   /** Called after each attempt that failed. */
   readonly failed: (error: unknown) => void;
+  /** Ends the wait before the next attempt: the API server is back. */
+  readonly retry: Pick<Bell, "wait">;
   readonly deadlineMs: number;
 }
 
@@ -40,7 +42,8 @@ export async function registerNode(parts: RegistrationParts, signal: AbortSignal
       signal.throwIfAborted();
       trouble.met(error);
       parts.failed(error);
-      await sleep(clock, retryAfterMs(failures, error), signal);
+      await parts.retry.wait(clock.now() + retryAfterMs(failures, error), signal);
+      signal.throwIfAborted();
     }
   }
 }

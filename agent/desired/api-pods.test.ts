@@ -144,6 +144,22 @@ test("what is no pod is left aside, and one that was known before stays as it wa
   );
 });
 
+test("a pod with a container that is none is left aside, and the others are heard of", async () => {
+  const scene = await createScene({ isFollowing: false });
+  const withSpec = (name: string, spec: object) => ({ metadata: { uid: name, name, namespace: "shop" }, spec }) as Pod;
+  scene.kube.follow = async (_resource, _selector, listener) => {
+    const { replaced } = listener as unknown as FollowListener<Pod>;
+    const bad = [
+      withSpec("null", { containers: [null] }),
+      withSpec("text", { containers: ["a"] }),
+      withSpec("init", { containers: [], initContainers: [null] }),
+    ];
+    replaced([...bad, withSpec("web", { containers: [{ name: "a" }] })], "1", false);
+  };
+  await scene.follow();
+  expect(scene.heard()).toEqual(["[web]", "[all]", "all: web"]);
+});
+
 test("who manages which field is not kept", async () => {
   const scene = await createScene();
   await scene.make("web", { managedFields: [{ manager: "kubectl", operation: "Update" }] });

@@ -101,7 +101,12 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
 /** As much of a pod as nothing can be done without. The server has checked the rest. */
 function isPod(told: Pod): boolean {
   const { metadata, spec } = told;
-  return Boolean(metadata.uid && metadata.name && metadata.namespace) && Array.isArray(spec?.containers);
+  const isNamed = Boolean(metadata.uid && metadata.name && metadata.namespace);
+  return isNamed && areContainers(spec?.containers) && areContainers(spec.initContainers ?? []);
+}
+
+function areContainers(list: unknown): boolean {
+  return Array.isArray(list) && list.every((each) => typeof each?.name === "string");
 }
 
 /** Who set which field is of use to nobody here, and often larger than the pod. */

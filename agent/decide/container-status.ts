@@ -236,7 +236,21 @@ function lastTermination(
   const isShownAlready = state.terminated !== undefined;
   const exits = scene.observed.containers.filter((c): c is ExitedContainer => c.name === name && c.state === "exited");
   const [last] = isShownAlready ? exits.filter(({ id }) => id !== newest?.id) : exits;
-  return last === undefined ? undefined : terminated(scene, last);
+  return last === undefined ? toldTermination(scene, name, newest) : terminated(scene, last);
+}
+
+/** The end of an earlier instance that is here no more, as long as the API server still knows of it. */
+function toldTermination(
+  { desired }: StatusScene,
+  name: string,
+  newest: ObservedContainer | undefined,
+): ContainerStateTerminated | undefined {
+  if (newest === undefined) return undefined;
+  const { initContainerStatuses = [], containerStatuses = [] } = desired.pod.status ?? {};
+  const told = [...initContainerStatuses, ...containerStatuses].find((status) => status.name === name);
+  const isOfAnother = ({ containerID }: ContainerStateTerminated) =>
+    containerID !== undefined && !containerID.endsWith(`//${newest.id}`);
+  return [told?.state?.terminated, told?.lastState?.terminated].find((end) => end !== undefined && isOfAnother(end));
 }
 
 /** All messages of a pod together; each container has its share, so that no status outgrows the API. */

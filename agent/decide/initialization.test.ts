@@ -133,3 +133,22 @@ test("what is said of a pod while it is initialized", () => {
     "
   `);
 });
+
+test("a pod that is deleted before it is initialized has failed, and still says what it was waiting for", () => {
+  const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: [] };
+  const termination = { requestedAt: now, gracePeriodSeconds: 30, why: "it was deleted" };
+  const desired = {
+    uid: "u" as PodUid,
+    pod,
+    source: { kind: "api" as const },
+    acceptedAt: 0,
+    revision: 0,
+    termination,
+  };
+  const { status } = decidePod(desired, seen("first exited 1"), emptyMemory, settings, now);
+  expect(status.phase).toBe("Failed");
+  expect(status.conditions?.find(({ type }) => type === "Ready")).toMatchObject({
+    reason: "ContainersNotReady",
+    message: "containers with unready status: [proxy app]",
+  });
+});

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
-import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerState, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { DesiredNow } from "./desired.ts";
 import { emptyMemory, type PodMemory } from "./memory.ts";
 import { nothingObserved, type ObservedPod } from "./observed.ts";
@@ -349,4 +349,27 @@ test("a container that could not be started began in 1970, as the runtime tells 
   const { status } = decidePod(never, { ...observed, containers }, emptyMemory, settings, at("11:00:00"));
   const [first] = status.containerStatuses ?? [];
   expect(first?.state?.terminated).toMatchObject({ reason: "StartError", startedAt: "1970-01-01T00:00:00Z" });
+});
+
+test("the end of an earlier instance is told on when nothing is left of it", () => {
+  const told = (state: ContainerState, last?: ContainerState): ContainerState | undefined => {
+    const containerStatuses = [
+      { name: "a", state, ...(last && { lastState: last }), ready: false, restartCount: 1, image: "", imageID: "" },
+    ];
+    const asked = { ...ofApi.pod, status: { containerStatuses } };
+    const containers = observed.containers.filter(({ id }) => id === "a1");
+    const { status } = decidePod(
+      { ...desired, pod: asked },
+      { ...observed, containers },
+      emptyMemory,
+      settings,
+      at("11:00:01"),
+    );
+    return status.containerStatuses?.find(({ name }) => name === "a")?.lastState;
+  };
+  const [earlier, own] = ["a0", "a1"].map((id) => ({ terminated: { exitCode: 4, containerID: `containerd://${id}` } }));
+  expect(told({ running: {} }, earlier)).toEqual(earlier!);
+  expect(told(earlier!)).toEqual(earlier!);
+  expect(told({ waiting: {} }, own)).toBeUndefined();
+  expect(told({ terminated: { exitCode: 137 } })).toBeUndefined();
 });

@@ -67,7 +67,9 @@ function rejectedStatus(desired: DesiredNow, { outcome, conditions }: PodMemory)
 /** True for a pod that was taken away before all of it has run once. */
 function isCutShort({ memory, isFinal }: StatusScene, statuses: readonly ContainerStatus[]): boolean {
   const hasNeverRun = ({ restartCount, containerID, state }: ContainerStatus) =>
-    restartCount === 0 && containerID === undefined && state?.terminated?.reason === "ContainerStatusUnknown";
+    restartCount === 0 &&
+    containerID === undefined &&
+    (state?.waiting !== undefined || state?.terminated?.reason === "ContainerStatusUnknown");
   return isFinal && memory.outcome === undefined && statuses.some(hasNeverRun);
 }
 

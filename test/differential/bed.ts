@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readlink, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClock } from "../../host/clock.ts";
@@ -201,9 +201,16 @@ async function sideOf(
     [root, "ROOT"],
     [manifests, "MANIFESTS"],
     [stateDir, "STATE"],
+    ...(await hostNamespaces()),
     ...addresses.filter(([address]) => address !== "None"),
   ];
   return { nodeName, namespace, registry, manifests, names, end };
+}
+
+/** What a container that shares one with the host sees of it. */
+async function hostNamespaces(): Promise<Names> {
+  const kinds = ["net", "pid", "ipc", "uts"];
+  return await Promise.all(kinds.map(async (kind) => [await readlink(`/proc/self/ns/${kind}`), "HOST"] as const));
 }
 
 async function becomesReady(kube: Kube, nodeName: string): Promise<void> {

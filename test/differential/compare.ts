@@ -8,22 +8,33 @@ export interface Finding {
   readonly kubelet: readonly [string | undefined, string | undefined];
   readonly berth: string | undefined;
   /**
-   * `noise`: the kubelet differs from itself. `deliberate`: it is in the list of what we do otherwise, `reason` says why.
-   * `difference`: anything else.
+   * `noise`: the kubelet differs from itself, and Berth shows what one of its runs shows, or it is in the list of what depends on
+   * moments. `deliberate`: it is in the list of what we do otherwise. `reason` says why, of what is listed. `difference`: anything else.
    */
   readonly kind: "noise" | "deliberate" | "difference";
   readonly reason?: string;
 }
 
-/** Something that Berth does otherwise on purpose. */
-export interface Deliberate {
-  /** The name of the pod, or a pattern for several. */
-  readonly pod: string | RegExp;
+type Shown = string | RegExp | undefined;
+
+/** A field in which runs need not be the same. */
+export interface Entry {
+  /** The name of the pod, those of several, or a pattern for them. */
+  readonly pod: string | RegExp | readonly string[];
   readonly field: string | RegExp;
-  /** What each side shows; left out where the side does not have the field, and a pattern where it is not always the same. */
-  readonly kubelet?: string | RegExp;
-  readonly berth?: string | RegExp;
+  /** What each side shows, of several one; left out where the side does not have the field, which no pattern is about. */
+  readonly kubelet?: Shown | readonly Shown[];
+  readonly berth?: Shown | readonly Shown[];
+  /** How far what Berth shows may be from each run of the kubelet, where these are numbers. */
+  readonly within?: number;
   readonly reason: string;
+}
+
+export interface Lists {
+  /** What Berth does otherwise on purpose. */
+  readonly deliberate: readonly Entry[];
+  /** What depends on the moment at which somebody looked, on all sides. */
+  readonly momentary: readonly Entry[];
 }
 
 /** The three runs of one pod. */
@@ -33,20 +44,28 @@ export interface Runs {
   readonly berth: Rows;
 }
 
+type Seen = Pick<Finding, "pod" | "field" | "kubelet" | "berth">;
+
+/** The fields that any run of a pod has. */
+export function fieldsOf({ kubelet: [first, second], berth }: Runs): ReadonlySet<string> {
+  return new Set([...first.keys(), ...second.keys(), ...berth.keys()]);
+}
+
 /** All fields in which the runs of a pod are not the same, with what each of them is. */
-export function compare({ pod, kubelet, berth }: Runs, deliberate: readonly Deliberate[]): readonly Finding[] {
+export function compare(runs: Runs, { deliberate, momentary }: Lists): readonly Finding[] {
+  const { pod, kubelet, berth } = runs;
   const [first, second] = kubelet;
-  const fields = new Set([...first.keys(), ...second.keys(), ...berth.keys()]);
-  return [...fields].flatMap((field): readonly Finding[] => {
+  return [...fieldsOf(runs)].flatMap((field): readonly Finding[] => {
     const [a, b, own] =
       field === ORDER ? commonOrders({ kubelet, berth }) : [first.get(field), second.get(field), berth.get(field)];
     if (a === b && b === own) return [];
     const seen = { pod, field, kubelet: [a, b], berth: own } as const;
-    if (a !== b) return [{ ...seen, kind: "noise" }];
-    const listed = deliberate.find((each) => isAbout(each, seen));
-    return [
-      listed === undefined ? { ...seen, kind: "difference" } : { ...seen, kind: "deliberate", reason: listed.reason },
-    ];
+    const purpose = deliberate.find((each) => isAbout(each, seen));
+    if (purpose !== undefined && own !== a && own !== b)
+      return [{ ...seen, kind: "deliberate", reason: purpose.reason }];
+    const moment = momentary.find((each) => isAbout(each, seen));
+    if (moment !== undefined) return [{ ...seen, kind: "noise", reason: moment.reason }];
+    return [{ ...seen, kind: own === a || own === b ? "noise" : "difference" }];
   });
 }
 
@@ -57,27 +76,41 @@ function commonOrders({ kubelet: [first, second], berth }: Pick<Runs, "kubelet" 
   return told.map((lines) => lines.filter(isCommon).join("\n"));
 }
 
-function isAbout(
-  { pod, field, kubelet, berth }: Deliberate,
-  seen: Pick<Finding, "pod" | "field" | "kubelet" | "berth">,
-) {
+function isAbout(entry: Entry, { pod, field, kubelet, berth }: Seen): boolean {
+  const isNear = (side: string | undefined) => {
+    const distance = Math.abs(numberOf(side) - numberOf(berth));
+    return entry.within === undefined || distance <= entry.within;
+  };
   return (
-    matches(pod, seen.pod) &&
-    matches(field, seen.field) &&
-    matches(kubelet, seen.kubelet[0]) &&
-    matches(berth, seen.berth)
+    matches(entry.pod, pod) &&
+    matches(entry.field, field) &&
+    kubelet.every((side) => matches(entry.kubelet, side) && isNear(side)) &&
+    matches(entry.berth, berth)
   );
 }
 
-function matches(wanted: string | RegExp | undefined, seen: string | undefined): boolean {
-  return wanted instanceof RegExp ? wanted.test(seen ?? "") : wanted === seen;
+/** A count of events, or a number as the API shows it. What is not there has been told no time. */
+function numberOf(text = "0"): number {
+  return Number(text.replace(/^×/, ""));
+}
+
+function matches(wanted: Entry["kubelet"], seen: string | undefined): boolean {
+  if (Array.isArray(wanted)) return wanted.some((each: Shown) => matches(each, seen));
+  return wanted instanceof RegExp ? seen !== undefined && wanted.test(seen) : wanted === seen;
+}
+
+/** Whether an entry takes whatever either side shows, so that it would hide what nobody has thought of. */
+export function isBoundless({ kubelet, berth, within }: Entry): boolean {
+  const takesAnything = (side: Entry["kubelet"]) =>
+    ["-", "×99", "any other\ntext"].every((text) => matches(side, text));
+  return within === undefined && takesAnything(kubelet) && takesAnything(berth);
 }
 
 /**
  * The entries of the list that no finding is about: what they excused has gone. What depends on moments may show as noise alone in one
  * run; then one of the kubelet's two sides is enough.
  */
-export function stale(deliberate: readonly Deliberate[], findings: readonly Finding[]): readonly Deliberate[] {
+export function stale(deliberate: readonly Entry[], findings: readonly Finding[]): readonly Entry[] {
   const sides = findings.flatMap((finding) =>
     finding.kubelet.map((side) => ({ ...finding, kubelet: [side, side] as const })),
   );

@@ -3,8 +3,8 @@ import { nodes, pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/objects.ts";
 import { type Bed, putManifest, type Side } from "./bed.ts";
-import { type Play, REGISTRY } from "./pod.ts";
-import { type Moment, type Rows, rowsOf } from "./rows.ts";
+import { NODE_NAME, type Play, REGISTRY } from "./pod.ts";
+import { MISSED, type Moment, type Rows, rowsOf } from "./rows.ts";
 import type { Watched } from "./watch.ts";
 
 const PATIENCE_MS = 90_000;
@@ -50,7 +50,7 @@ export async function live(stage: Stage, play: Play): Promise<() => Rows> {
   await reach("gone", () => !watched.isThere(name));
   return () => {
     const rows = rowsOf(moments, watched.events(name), side.names);
-    return new Map([...rows, ...missed.map((what) => [`${what} in time`, "no"] as const)]);
+    return new Map([...rows, ...missed.map((what) => [`${what}${MISSED}`, "no"] as const)]);
   };
 }
 
@@ -66,11 +66,13 @@ function manifestOf({ registry, nodeName, namespace }: Side, play: Play): Pod {
     metadata: { ...metadata, namespace, labels: { app: "differential" } },
     spec: {
       ...spec,
-      ...(play.isStatic === true ? {} : { nodeSelector: { "kubernetes.io/hostname": nodeName } }),
+      ...(play.isStatic === true || spec.nodeName !== undefined
+        ? {}
+        : { nodeSelector: { "kubernetes.io/hostname": nodeName } }),
       ...(play.afterwards?.kind === "taint the node" ? {} : { tolerations: [{ key: taint.key, operator: "Exists" }] }),
     },
   });
-  return JSON.parse(text.replaceAll(REGISTRY, registry)) as Pod;
+  return JSON.parse(text.replaceAll(REGISTRY, registry).replaceAll(NODE_NAME, nodeName)) as Pod;
 }
 
 async function begin({ bed, side }: Stage, play: Play): Promise<void> {

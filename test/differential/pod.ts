@@ -13,6 +13,8 @@ export interface Play {
   readonly gracePeriodSeconds?: number;
   /** It is a manifest of the node, and is looked at by its mirror. */
   readonly isStatic?: boolean;
+  /** What its container has to say of itself, or nothing is compared. */
+  readonly seen?: readonly ViewPart[];
   /** What somebody does to it once it is settled, and when it is settled anew. */
   readonly afterwards?: {
     readonly kind: "wait" | "open gate" | "taint the node";
@@ -20,11 +22,12 @@ export interface Play {
   };
 }
 
-/** Stands in a pod for what is another one on each side. */
+/** These stand in a pod for what is another one on each side. */
 export const REGISTRY = "REGISTRY";
+export const NODE_NAME = "NODE-NAME";
 
 export const statusOf = ({ status }: Pod, name = "main") =>
-  status?.containerStatuses?.find((each) => each.name === name);
+  [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])].find((each) => each.name === name);
 const hasPhase =
   (...phases: readonly string[]) =>
   (pod: Pod) =>
@@ -73,5 +76,5 @@ export function viewer(
   spec: Partial<PodSpec> = {},
 ): Play {
   const own = { command: ["sh", "-c", viewScript(...seen), "sh"], ...container };
-  return { name, container: own, spec: { restartPolicy: "Never", ...spec }, until: hasEnded };
+  return { name, container: own, spec: { restartPolicy: "Never", ...spec }, until: hasEnded, seen };
 }

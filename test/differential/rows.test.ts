@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Event, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { normalise, ORDER, rowsOf } from "./rows.ts";
+import { missed, normalise, ORDER, rowsOf, unseen } from "./rows.ts";
 
 const id = "0123456789abcdef".repeat(4);
 const texts: readonly [sentence: string, text: string, expected: string][] = [
@@ -12,6 +12,8 @@ const texts: readonly [sentence: string, text: string, expected: string][] = [
     'pulled image "a" in 1.2s (12.5ms including waiting).',
     'pulled image "a" in A WHILE (A WHILE including waiting).',
   ],
+  ["namespaces of its own", "net:[4026531840]", "OWN"],
+  ["what others have taken", "requested: 5, used: 340, capacity: 2", "requested: 5, used: SOME, capacity: 2"],
   ["digits that are no id", "0123456789abcdef", "0123456789abcdef"],
 ];
 for (const [sentence, text, expected] of texts)
@@ -87,4 +89,27 @@ test("stops have no order among themselves", () => {
     [stop("b", "1"), stop("a", "2")],
   ].map((events) => rowsOf([{ name: "gone", pod }], events, []).get(ORDER));
   expect(orders[0]).toBe(orders[1]!);
+});
+
+test("a part of a view that says nothing is known", () => {
+  const rows = new Map([
+    ["settled inside main: limit cpu.max", ""],
+    ["settled inside main: env A", ""],
+    ["settled inside main: env B", "1"],
+    ["settled inside main: mount /proc", "proc rw"],
+    ["gone inside main: oom", "1000"],
+  ]);
+  expect(unseen(["limits", "env", "mounts", "oom", "args"], rows)).toEqual(["limits", "oom", "args"]);
+  expect(unseen(["limits"], new Map([["settled inside main: limit cpu.max", "max 100000"]]))).toEqual([]);
+});
+
+test("what did not come about in time is known", () => {
+  expect(
+    missed(
+      new Map([
+        ["later in time", "no"],
+        ["settled phase", "Running"],
+      ]),
+    ),
+  ).toEqual(["later in time"]);
 });

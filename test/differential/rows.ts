@@ -1,5 +1,5 @@
 import type { Event, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { readView } from "./view.ts";
+import { kindOf, readView, type ViewPart } from "./view.ts";
 
 /** What a user sees of one pod, as text by field, with what cannot be the same twice (times, ids, addresses) replaced by its name. */
 export type Rows = ReadonlyMap<string, string>;
@@ -16,9 +16,15 @@ export interface Moment {
 /** The name of the row that tells in which order events came. */
 export const ORDER = "order of events";
 
+/** How the name of a row ends that tells of a moment that did not come. */
+export const MISSED = " in time";
+
 const patterns: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{64}\b/g, "ID"],
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "TIME"],
+  [/\b(net|pid|ipc|uts):\[\d+\]/g, "OWN"],
+  // How much others have taken at that moment.
+  [/, used: \d+,/g, ", used: SOME,"],
   [/ in \d[\d.a-zµ]* \(\d[\d.a-zµ]* including waiting\)/g, " in A WHILE (A WHILE including waiting)"],
 ];
 
@@ -44,6 +50,18 @@ export function rowsOf(moments: readonly Moment[], events: readonly Event[], nam
   }
   rows.set(ORDER, inOrder([...new Set(lines)]).join("\n"));
   return rows;
+}
+
+/** Which of these parts of a view a side shows nothing of. */
+export function unseen(wanted: readonly ViewPart[], rows: Rows): readonly ViewPart[] {
+  const said = [...rows].filter(([, value]) => value.trim() !== "");
+  const kinds = new Set(said.map(([field]) => /^settled inside .*?: (\S+)/.exec(field)?.[1]));
+  return wanted.filter((part) => !kinds.has(kindOf(part)));
+}
+
+/** What did not come about in time: of such a run nothing can be told. */
+export function missed(rows: Rows): readonly string[] {
+  return [...rows.keys()].filter((field) => field.endsWith(MISSED));
 }
 
 /** Containers are stopped all at once, so that the order of their stops is nobody's. */

@@ -11,7 +11,7 @@ test("what a script writes is read back, fact by fact", async () => {
   });
   const view = readView(stdout);
   expect(view?.get("env NAME")).toBe("a = b");
-  expect(view?.get("args")).toBe("one two");
+  expect(view?.get("args")).toBe("2: one two");
   expect(view?.get("cwd")).toBe("/");
 });
 

@@ -13,20 +13,26 @@ const parts = {
   resolv: "sed 's/^/resolv /' /etc/resolv.conf",
   id: 'echo "id $(id)"',
   cwd: 'echo "cwd $(pwd)"',
-  args: 'echo "args $*"',
+  args: 'echo "args $#: $*"',
   // Of a file system's options only those that say what may be done with it.
   mounts:
     'awk \'{n = split($4, o, ","); s = ""; for (i = 1; i <= n; i++) if (o[i] ~ /^(ro|rw|nosuid|nodev|noexec)$/) s = s " " o[i]; print "mount", $2, $3 s}\' /proc/mounts | grep -v \' /sys/fs/cgroup/\'',
   status: "grep -E '^(Cap|Seccomp:|NoNewPrivs|Groups)' /proc/self/status | tr -s '\\t ' ' ' | sed 's/^/status /'",
   oom: 'echo "oom $(cat /proc/self/oom_score_adj)"',
   first: 'echo "first $(cat /proc/1/comm)"',
-  shared:
-    'for ns in net pid ipc uts; do [ "$(readlink /proc/self/ns/$ns)" = "$(readlink /proc/1/ns/$ns)" ] && echo "shared $ns"; done',
+  namespaces: 'for ns in net pid ipc uts; do echo "namespace $ns $(readlink /proc/self/ns/$ns)"; done',
+  // The first names are those of cgroup v1, the others those of v2.
   limits:
-    'for f in cpu/cpu.shares cpu/cpu.cfs_quota_us memory/memory.limit_in_bytes pids/pids.max; do echo "limit $f $(cat /sys/fs/cgroup/$f 2>/dev/null)"; done',
+    'for f in cpu/cpu.shares cpu/cpu.cfs_quota_us memory/memory.limit_in_bytes pids/pids.max cpu.weight cpu.max memory.max pids.max; do if [ -e /sys/fs/cgroup/$f ]; then echo "limit $f $(cat /sys/fs/cgroup/$f)"; fi; done',
 } as const;
 
 export type ViewPart = keyof typeof parts;
+
+/** How the facts of a part begin. */
+export function kindOf(part: ViewPart): string {
+  const several: Partial<Record<ViewPart, string>> = { mounts: "mount", limits: "limit", namespaces: "namespace" };
+  return several[part] ?? part;
+}
 
 /** The script that writes these parts of the view, for busybox' shell. */
 export function viewScript(...wanted: readonly ViewPart[]): string {
@@ -39,6 +45,7 @@ const namedBy: Readonly<Record<string, RegExp>> = {
   mount: /^(\S+) (.*)$/s,
   status: /^([^:]*): ?(.*)$/s,
   limit: /^(\S+) ?(.*)$/s,
+  namespace: /^(\S+) ?(.*)$/s,
 };
 
 /** Reads a message back: what of the view is called how, and what it says. Undefined for a message that is no view. */

@@ -47,11 +47,12 @@ const mounted = (name: string, hostPath: { path: string; type?: string }, readOn
 const unmountable = (name: string, hostPath: { path: string; type: string }): Play => ({
   ...mounted(name, hostPath),
   until: isToldOf("FailedMount"),
+  seen: [],
 });
 
 /** What containers see of themselves, of their pod and of their node. */
 export const views: readonly Play[] = [
-  viewer("sees-itself", ["hostname", "id", "cwd", "args", "mounts", "oom", "shared"]),
+  viewer("sees-itself", ["hostname", "id", "cwd", "args", "mounts", "oom", "namespaces"]),
   viewer("arguments", ["args", "cwd"], {
     args: ["one", "two words", "$(NAME)", "$$(NAME)", "$(NONE)"],
     workingDir: "/tmp",
@@ -113,13 +114,13 @@ export const views: readonly Play[] = [
     {},
     { dnsConfig: { nameservers: ["198.51.100.1", "198.51.100.2", "198.51.100.3"] } },
   ),
-  viewer("dns-of-the-host", ["resolv", "shared"], {}, { hostNetwork: true }),
+  viewer("dns-of-the-host", ["resolv", "namespaces"], {}, { hostNetwork: true }),
   viewer("dns-on-host-network", ["resolv"], {}, { hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" }),
   viewer("hostname", ["hostname", "resolv"], {}, { hostname: "own-name", subdomain: "sub" }),
   viewer(`name-of-${"many".repeat(16)}-letters`, ["hostname"]),
-  viewer("host-pid", ["shared", "first"], {}, { hostPID: true }),
-  viewer("host-ipc", ["shared"], {}, { hostIPC: true }),
-  viewer("shared-processes", ["shared", "first"], {}, { shareProcessNamespace: true }),
+  viewer("host-pid", ["namespaces", "first"], {}, { hostPID: true }),
+  viewer("host-ipc", ["namespaces"], {}, { hostIPC: true }),
+  viewer("shared-processes", ["namespaces", "first"], {}, { shareProcessNamespace: true }),
   viewer("hosts", ["hosts"], {}, { hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test", "alias"] }] }),
   viewer("hosts-of-the-host", ["hosts"], {}, { hostNetwork: true }),
   viewer(
@@ -168,10 +169,12 @@ export const views: readonly Play[] = [
   {
     ...secured("root-against-the-rule", { runAsNonRoot: true }),
     until: waitsInPlace("CreateContainerConfigError"),
+    seen: [],
   },
   {
     ...secured("root-by-number", { runAsNonRoot: true, runAsUser: 0 }),
     until: waitsInPlace("CreateContainerConfigError"),
+    seen: [],
   },
   viewer(
     "safe-sysctl",
@@ -186,6 +189,7 @@ export const views: readonly Play[] = [
   {
     ...viewer("runtime-class-unknown-handler", ["hostname"], {}, { runtimeClassName: "nowhere" }),
     until: isToldOf("FailedCreatePodSandBox"),
+    seen: [],
   },
   viewer(
     "terminal",
@@ -195,13 +199,13 @@ export const views: readonly Play[] = [
   ),
   viewer(
     "two-views",
-    [],
+    ["hostname", "id", "namespaces"],
     {},
     {
       containers: ["first", "second"].map((name) => ({
         name,
         image: busyboxImage,
-        command: ["sh", "-c", viewScript("hostname", "id", "shared")],
+        command: ["sh", "-c", viewScript("hostname", "id", "namespaces")],
       })),
     },
   ),

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newTraces, traces } from "../../bed/traces.ts";
 import { type Bed, startBed } from "../../differential/bed.ts";
-import { compare, type Finding, stale, tell } from "../../differential/compare.ts";
-import { deliberate } from "../../differential/deliberate.ts";
+import { beginnings } from "../../differential/beginnings.ts";
+import { compare, type Finding, fieldsOf, stale, tell } from "../../differential/compare.ts";
+import { lists } from "../../differential/deliberate.ts";
 import { live } from "../../differential/live.ts";
 import { lives } from "../../differential/lives.ts";
-import type { Rows } from "../../differential/rows.ts";
+import { missed, type Rows, unseen } from "../../differential/rows.ts";
 import { views } from "../../differential/views.ts";
 import { watch } from "../../differential/watch.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
@@ -14,17 +15,20 @@ import { skipWithoutPrograms } from "../../upstream/programs.ts";
 const BUILD_MS = 20 * 60_000;
 /** How many pods a node has under way at once: enough that the slow ones wait beside each other. */
 const AT_ONCE = 16;
+/** What of all fields may be noise. Runs have shown less than half of it. */
+const NOISE = 0.04;
 
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("what differs from the reference kubelet");
 const wanted = process.env["BERTH_PODS"]?.split(",");
-const plays = [...lives, ...views].filter(({ name }) => wanted === undefined || wanted.includes(name));
+const plays = [...lives, ...beginnings, ...views].filter(({ name }) => wanted === undefined || wanted.includes(name));
 
 describe.skipIf(skip !== undefined)("beside the reference kubelet", () => {
   let before: readonly string[] = [];
   let bed: Bed;
   const findings: Finding[] = [];
+  let fields = 0;
   const seen = new Map<string, readonly [Rows, Rows, Rows]>();
   beforeAll(async () => {
     before = await traces();
@@ -39,15 +43,25 @@ describe.skipIf(skip !== undefined)("beside the reference kubelet", () => {
     expect(await newTraces(before)).toEqual([]);
   }, 120_000);
 
-  test.each(plays.map(({ name }) => name))("%s", (name) => {
+  test.each(plays.map((play) => [play.name, play] as const))("%s", (name, play) => {
     const [a, b, berth] = seen.get(name)!;
-    const found = compare({ pod: name, kubelet: [a, b], berth }, deliberate);
+    const runs = { pod: name, kubelet: [a, b], berth } as const;
+    const found = compare(runs, lists);
     findings.push(...found);
+    fields += fieldsOf(runs).size;
+    for (const kubelet of [a, b])
+      expect({ missed: missed(kubelet), unseen: unseen(play.seen ?? [], kubelet) }).toEqual({ missed: [], unseen: [] });
     expect(tell(found.filter(({ kind }) => kind === "difference"))).toBe("");
   });
 
   test.skipIf(wanted !== undefined)("every deliberate difference is still one", () => {
-    expect(stale(deliberate, findings)).toEqual([]);
+    expect(stale(lists.deliberate, findings)).toEqual([]);
+  });
+
+  test.skipIf(wanted !== undefined)("the kubelet differs little from itself", () => {
+    const noise = findings.filter(({ kind }) => kind === "noise").length;
+    console.log(`${noise} of ${fields} fields are noise`);
+    expect(noise / fields).toBeLessThan(NOISE);
   });
 });
 

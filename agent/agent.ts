@@ -284,13 +284,15 @@ function createActing(
   };
   return async (uid, desired, seen, action, { signal, began }) => {
     if (action.kind === "removeSandbox" || action.kind === "removeContainer") await secured(uid);
-    observed.mutating(uid);
+    // A hook may run long after its container has ended by itself.
+    const stopping = action.kind === "stopContainer" && action.preStop !== true ? action.id : undefined;
+    observed.mutating(uid, stopping);
     try {
       const done = await actNow({ uid, desired, observed: seen, began }, action, signal);
-      observed.mutated(uid, touchedBy(action, done, desired?.pod, clock.now()));
+      observed.mutated(uid, touchedBy(action, done, desired?.pod, clock.now()), stopping);
       return done;
     } catch (error) {
-      observed.mutated(uid, { kind: "everything" });
+      observed.mutated(uid, { kind: "everything" }, stopping);
       if (action.kind === "createContainer") images.doubt();
       throw error;
     } finally {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../cri/error.ts";
-import type { PodUid, SandboxId } from "../proto/ids.ts";
+import type { ContainerId, PodUid, SandboxId } from "../proto/ids.ts";
 import type { Pod, PodSpec } from "../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../test/fakes/clock.ts";
 import { explain } from "./act/explain.ts";
@@ -251,6 +251,95 @@ test("a pull runs beside the pod's turns, and its end is a look", async () => {
   pulling.resolve({ imageRef: "r" });
   await rest();
   expect(told()).toEqual(["0s web: createContainer"]);
+});
+
+const lives = {
+  id: "c" as ContainerId,
+  name: "a",
+  sandboxId: sandbox.id,
+  attempt: 0,
+  createdAt: 0,
+  image: "busybox:1",
+  imageRef: "r",
+  hash: undefined,
+  crashes: 0,
+  state: "running",
+  startedAt: 0,
+} as const;
+const ended = { ...lives, state: "exited", finishedAt: 0, exitCode: 143, reason: "Error", message: "" } as const;
+const deleted = { termination: { requestedAt: 0, gracePeriodSeconds: 30, why: "it was deleted" } };
+
+/** A pod that ends, whose container is being stopped. */
+async function createStopping(rooms: Partial<Rooms> = {}) {
+  const scene = createScene(rooms);
+  const uid = scene.want("web");
+  scene.wanted.set(uid, { ...(scene.wanted.get(uid) as DesiredNow), ...deleted });
+  scene.seen.set(uid, { sandboxes: [sandbox], containers: [lives] });
+  scene.acts.stopContainer = until;
+  scene.loop.wake(uid);
+  await rest();
+  expect(scene.told()).toEqual(["0s web: stopContainer"]);
+  return { ...scene, uid };
+}
+
+test("a stop runs beside the pod's turns: what happens meanwhile is told, and it is asked for once", async () => {
+  const reports: string[] = [];
+  const { uid, loop, told } = await createStopping({ report: (about) => void reports.push(about) });
+  loop.wake(uid);
+  await rest();
+  expect({ reports, told: told() }).toEqual({ reports: ["web", "web"], told: [] });
+});
+
+test("a stop that is interrupted is given up and asked for anew", async () => {
+  const { uid, loop, told } = await createStopping();
+  loop.interrupt(uid);
+  await rest();
+  expect(told()).toEqual(["0s web: stopContainer given up", "0s web: stopContainer"]);
+});
+
+test("a loop that stops waits for no grace", async () => {
+  const { loop, told } = await createStopping();
+  await loop.stop();
+  expect(told()).toEqual(["0s web: stopContainer given up"]);
+});
+
+test("the sandbox is not stopped before the stop of its container has ended, although that has exited", async () => {
+  const { uid, loop, seen, told } = await createStopping();
+  seen.set(uid, { sandboxes: [sandbox], containers: [ended] });
+  loop.wake(uid);
+  await rest();
+  expect(told()).toEqual([]);
+});
+
+test("a look that was begun before a stop has ended does not make its success a failure", async () => {
+  const looks: (() => void)[] = [];
+  const stopping = Promise.withResolvers<Done>();
+  let containers: ObservedPod["containers"] = [lives];
+  const { loop, acts, told, want, wanted } = createScene({
+    async observe(about) {
+      const found = containers;
+      await new Promise<void>((resolve) => looks.push(resolve));
+      return { ...nothingObserved(about, "shop", about), sandboxes: [sandbox], containers: found };
+    },
+  });
+  const uid = want("web");
+  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), ...deleted });
+  acts.stopContainer = () => stopping.promise;
+  acts.stopSandbox = () => new Promise(() => {});
+  const look = async () => {
+    await rest();
+    looks.shift()?.();
+    await rest();
+  };
+  loop.wake(uid);
+  await look();
+  loop.wake(uid);
+  await rest();
+  containers = [ended];
+  stopping.resolve({});
+  await look();
+  await look();
+  expect(told()).toEqual(["0s web: stopContainer", "0s web: stopSandbox"]);
 });
 
 test("so many pods start at once and no more, the important ones first", async () => {

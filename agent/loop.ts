@@ -21,7 +21,7 @@ export interface Loop {
   interrupt(uid: PodUid): void;
   /** The runtime is back: what failed because it was away waits no longer. Whoever calls this wakes the pods. */
   forgive(): void;
-  /** Resolves when no turn and no pull is under way. */
+  /** Resolves when no turn, and nothing beside one, is under way. */
   settled(): Promise<void>;
   /** Takes no further turn; resolves when the calls under way have ended. */
   stop(): Promise<void>;
@@ -61,6 +61,7 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
   function leave(pod: PodInLoop): void {
     pod.cancelTimer?.();
     abortBackground(pod);
+    pod.background.clear();
     hall.starts.release(pod.uid);
     pods.delete(pod.uid);
     rooms.finished(pod.uid);

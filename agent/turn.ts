@@ -1,7 +1,7 @@
 import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
 import { priorityOf } from "../proto/kubernetes/priority.ts";
-import { type Action, identityOf, laneOf } from "./decide/action.ts";
+import { type Action, type ActionLane, identityOf, laneOf } from "./decide/action.ts";
 import type { DesiredNow } from "./decide/desired.ts";
 import {
   type ActionResult,
@@ -36,8 +36,10 @@ export interface PodInLoop {
   turning: Promise<void> | undefined;
   /** Aborts the calls of the present turn. */
   turn: AbortController;
-  /** Aborts pulls and hooks, which outlive turns. */
+  /** Aborts pulls, hooks and stops, which outlive turns. */
   readonly background: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
+  /** How many stops have ended: a look that was begun before one of them says nothing of it. */
+  stops: number;
   cancelTimer: (() => void) | undefined;
   /** Whether a look has succeeded; and the time of the first look, as long as none has. */
   isSeen: boolean;
@@ -57,6 +59,7 @@ export function enterLoop(uid: PodUid): PodInLoop {
     turning: undefined,
     turn: new AbortController(),
     background: new Map(),
+    stops: 0,
     cancelTimer: undefined,
     isSeen: false,
     blindSince: undefined,
@@ -79,6 +82,7 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   pod.turn = new AbortController();
   const wanted = rooms.desired(pod.uid);
   if (wanted === "unknown") return false;
+  const { stops } = pod;
   let observed: ObservedPod;
   try {
     observed = await rooms.observe(pod.uid, wanted);
@@ -89,6 +93,8 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
     return false;
   }
   pod.isSeen = true;
+  // Who has ended it wakes the pod.
+  if (pod.stops !== stops) return false;
   // What is wanted may have changed while the node was read; decisions go by the latest word.
   const desired = rooms.desired(pod.uid);
   if (desired === "unknown") return false;
@@ -133,12 +139,12 @@ function lookAgain({ clock, wake }: Hallway, pod: PodInLoop, at: number | undefi
 
 async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "status">): Promise<void> {
   const { pod } = look;
-  if (decision.stage !== "syncing") abortBackground(pod);
+  if (decision.stage !== "syncing") abortBackground(pod, "background");
   const [unbelievable, actions] = partition(decision.actions, (action) => pod.justDone.has(identityOf(action)));
   for (const action of unbelievable) rememberDisbelief(hall, look, action);
   pod.justDone.clear();
   const admitted = admit(hall, look, actions);
-  for (const action of actions) if (laneOf(action) === "background") startInBackground(hall, look, action);
+  for (const action of actions) if (/^(background|stop)$/.test(laneOf(action))) startInBackground(hall, look, action);
   const call = { signal: pod.turn.signal, began: () => {} };
   await Promise.all(admitted.map((action) => run(hall, look, action, call)));
   if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
@@ -175,14 +181,15 @@ function startInBackground(hall: Hallway, look: Look, action: Action): void {
     hall.wake(pod.uid);
   };
   const done = run(hall, look, action, { signal: abort.signal, began }).then(() => {
-    pod.background.delete(action);
-    hall.wake(pod.uid);
+    // Of a pod that has left the loop nobody has to hear.
+    if (pod.background.delete(action)) hall.wake(pod.uid);
   });
   pod.background.set(action, { abort, done });
 }
 
-export function abortBackground(pod: PodInLoop): void {
-  for (const { abort } of pod.background.values()) abort.abort();
+/** Gives up what runs beside the turns of a pod: all of it, or one lane. */
+export function abortBackground(pod: PodInLoop, lane?: ActionLane): void {
+  for (const [action, { abort }] of pod.background) if (lane === undefined || laneOf(action) === lane) abort.abort();
 }
 
 /** Never rejects: what went wrong is remembered, and the next decision takes it up. */
@@ -203,6 +210,7 @@ async function run(hall: Hallway, look: Look, action: Action, call: Call): Promi
     result = call.signal.aborted ? "given up" : { ok: false, ...rooms.explain(action, error) };
   }
   const endedAt = clock.now();
+  if (laneOf(action) === "stop") pod.stops++;
   rooms.took({ ...whose(look), action, startedAt, ...waited, endedAt, result });
   if (result !== "given up" && result.ok) pod.justDone.set(identityOf(action), failureCount(pod.memory, action));
   pod.memory =

@@ -109,8 +109,11 @@ export function identityOf(action: Action): string {
   return `${action.kind} ${subjectOf(action)}${attempt}`;
 }
 
-/** How the loop rations an action: starts are bounded, endings have room of their own, pulls and hooks run beside the pod's turns. */
-export type ActionLane = "start" | "end" | "background";
+/**
+ * How the loop rations an action: starts are bounded, endings have room of their own; pulls and hooks run beside the pod's turns, and so do
+ * stops, which may last as long as a grace. A pod that has to end gives up the former, not the latter.
+ */
+export type ActionLane = "start" | "end" | "stop" | "background";
 
 export function laneOf(action: Action): ActionLane {
   switch (action.kind) {
@@ -123,6 +126,7 @@ export function laneOf(action: Action): ActionLane {
     case "runHook":
       return "background";
     case "stopContainer":
+      return "stop";
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":

@@ -67,8 +67,10 @@ export function planFirstPulls(plan: PlanInProgress, pod: Pod, observed: Observe
 }
 
 function planContainer(plan: PlanInProgress, scene: ContainerScene, container: Container, turn: Turn): Turn {
-  const { pod, sandbox, observed, settings, now } = scene;
+  const { pod, sandbox, observed, memory, settings, now } = scene;
   const newest = newestOf(observed, container.name);
+  // What comes after a stop is decided when it has ended, its hook too.
+  if (newest !== undefined && memory.stopping.has(newest.id)) return "taken";
   if (newest === undefined) return planStart(plan, scene, container, undefined, turn);
   const isHere = newest.sandboxId === sandbox.id;
   const runsOnce = isInitContainer(pod, container.name) && !isSidecar(container);
@@ -204,14 +206,14 @@ function whyCreate(previous: ExitedContainer | undefined): string {
  * What the pod no longer needs: containers that the spec does not name, and dead instances but the newest of each container,
  * which is kept for its logs and its exit code. One whose start failed, or was cut short together with the agent, has neither.
  */
-function removeStrangers(plan: PlanInProgress, { pod, observed }: ContainerScene): void {
+function removeStrangers(plan: PlanInProgress, { pod, observed, memory }: ContainerScene): void {
   const named = new Set(allContainers(pod.spec).map(({ name }) => name));
   const hasDead = new Set<string>();
   const newest = new Set<string>();
   for (const container of observed.containers) {
     const isNewest = !newest.has(container.name);
     newest.add(container.name);
-    if (isConcluded(container)) continue;
+    if (isConcluded(container) || memory.stopping.has(container.id)) continue;
     if (!named.has(container.name)) end(plan, pod, container, "the pod has no such container");
     else if (container.state === "exited" && !isNewest && container.startedAt === 0)
       end(plan, pod, container, "it never ran, and a newer instance exists");

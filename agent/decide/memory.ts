@@ -16,6 +16,8 @@ export interface PodMemory {
   readonly pulls: ReadonlyMap<string, Pull>;
   /** The containers whose `postStart` hook this agent is running. */
   readonly hooks: ReadonlySet<ContainerId>;
+  /** The containers that this agent is stopping. */
+  readonly stopping: ReadonlySet<ContainerId>;
   /** Since when each condition has had its status. */
   readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
   /** The highest attempt started of each container, should the runtime lose all its instances. */
@@ -72,6 +74,7 @@ export const emptyMemory: PodMemory = {
   failures: new Map(),
   pulls: new Map(),
   hooks: new Set(),
+  stopping: new Set(),
   conditions: new Map(),
   attempts: new Map(),
   stoppedSandboxes: new Set(),
@@ -91,9 +94,10 @@ export type ActionResult =
     }
   | { readonly ok: false; readonly reason: string; readonly message: string; readonly isOutage: boolean };
 
-/** The memory after an action was asked for. Only pulls and hooks leave a trace: everything else ends before the next look. */
+/** The memory after an action was asked for. Only what runs beside the turns leaves a trace: everything else ends before the next look. */
 export function rememberStart(memory: PodMemory, action: Action, now: number): PodMemory {
   if (action.kind === "runHook") return { ...memory, hooks: new Set([...memory.hooks, action.id]) };
+  if (action.kind === "stopContainer") return { ...memory, stopping: new Set([...memory.stopping, action.id]) };
   if (action.kind !== "pullImage") return memory;
   return { ...memory, pulls: withEntry(memory.pulls, action.image, { state: "queued", since: now }) };
 }
@@ -138,13 +142,13 @@ export function remember(
     case "startContainer":
       return { ...memory, failures, attempts: withEntry(memory.attempts, action.name, action.attempt) };
     case "runHook":
+    case "stopContainer":
       return forgetUnderWay({ ...memory, failures }, action);
     case "removePodFiles":
       return { ...memory, failures, volumesPrepared: false };
     case "stopSandbox":
       return { ...memory, failures, stoppedSandboxes: new Set([...memory.stoppedSandboxes, action.id]) };
     case "runSandbox":
-    case "stopContainer":
     case "removeContainer":
     case "removeSandbox":
       return failures === memory.failures ? memory : { ...memory, failures };
@@ -171,9 +175,9 @@ export function forgiveOutages(memory: PodMemory): PodMemory {
 export function ofThisRevision(memory: PodMemory, revision: number): PodMemory {
   if (memory.revision === revision) return memory;
   if (memory.revision === undefined) return { ...memory, revision };
-  const { attempts, stoppedSandboxes, conditions, hooks } = memory;
+  const { attempts, stoppedSandboxes, conditions, hooks, stopping } = memory;
   const pulls = new Map([...memory.pulls].filter(([, { state }]) => state !== "pulled"));
-  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, hooks, pulls, revision };
+  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, hooks, stopping, pulls, revision };
 }
 
 /** Drops what is known of sandboxes and containers that are gone: a crash loop must not grow the memory. */
@@ -192,6 +196,8 @@ export function withoutVanished(memory: PodMemory, observed: ObservedPod): PodMe
 export function forgetUnderWay(memory: PodMemory, action: Action): PodMemory {
   if (action.kind === "runHook")
     return { ...memory, hooks: new Set([...memory.hooks].filter((id) => id !== action.id)) };
+  if (action.kind === "stopContainer")
+    return { ...memory, stopping: new Set([...memory.stopping].filter((id) => id !== action.id)) };
   if (action.kind !== "pullImage") return memory;
   return { ...memory, pulls: withoutEntry(memory.pulls, action.image) };
 }

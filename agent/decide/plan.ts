@@ -28,11 +28,12 @@ export function createPlan(memory: PodMemory, now: number) {
     lookAgainAt = Math.min(at, lookAgainAt ?? at);
   }
 
-  /** Takes the action into the plan; false, and a due time noted, when its last failure is too young. */
+  /** Takes the action into the plan, unless it is under way; false, and a due time noted, when its last failure is too young. */
   function propose(action: Action): boolean {
     const failure = memory.failures.get(subjectOf(action));
-    if (failure !== undefined && !failure.isOutage && laneOf(action) === "end")
+    if (failure !== undefined && !failure.isOutage && /^(end|stop)$/.test(laneOf(action)))
       obstacle ??= { reason: failure.reason, message: failure.message };
+    if (action.kind === "stopContainer" && memory.stopping.has(action.id)) return true;
     if (failure !== undefined && mustWait(action, failure)) return false;
     // Two containers of one image are one pull.
     if (action.kind !== "pullImage" || !actions.some((a) => a.kind === "pullImage" && a.image === action.image))

@@ -159,7 +159,7 @@ function planSandbox(
   const reason = "the pod's sandbox changed, it will be killed and re-created";
   for (const container of stoppedInTurn(pod, running))
     proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why: reason });
-  if (running.length > 0) return;
+  if (running.length > 0 || memory.stopping.size > 0) return;
   const open = openSandboxes(observed, memory);
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });
   if (open.length > 0) return;

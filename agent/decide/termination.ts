@@ -44,7 +44,8 @@ export function planEnding(
   for (const container of inTurn)
     proposeStop(plan, container, { pod, gracePeriodSeconds: graceLeft(ending, now), why });
   if (inTurn.length < running.length) plan.waitUntil(dueOf(ending));
-  if (running.length > 0) return "terminating";
+  // A stop that is under way may still run its hook.
+  if (running.length > 0 || memory.stopping.size > 0) return "terminating";
 
   const open = openSandboxes(observed, memory);
   const needStop = ending.removesAll ? open.filter(({ ready }) => ready) : open;

@@ -29,6 +29,8 @@ export interface Entry {
   areFilesStale: boolean;
   /** Calls of ours that change the pod, counted: a list that was begun before one of them says nothing after it. */
   mutations: number;
+  /** Containers whose stop is under way: the end of our call wakes the pod, so that the event of the end need not. */
+  readonly stopping: Set<string>;
   /** Events since the last look. */
   readonly heard: ContainerEvent[];
   /** How often in a row a stop was heard of that the runtime did not show yet. */
@@ -57,6 +59,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     isStale,
     areFilesStale: true,
     mutations: 0,
+    stopping: new Set(),
     heard: [],
     doubts: 0,
     toldExits: new Map(),

@@ -272,6 +272,16 @@ test("an event wakes its pod and is read in the pod's own turn", async () => {
   expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
 });
 
+test("the event of an end that our own stop has brought wakes nobody: the end of the stop does", async () => {
+  const { pods, look, hear, runtime, woken, container } = await createReadScene();
+  pods.mutating(uid, container);
+  runtime.exit(container, 143);
+  expect({ heard: hear("stopped", container), woken }).toEqual({ heard: "known", woken: [] });
+  pods.mutated(uid, { kind: "container", id: container }, container);
+  expect(await look()).toContain("a #0 exited");
+  expect(runtime.calls).toEqual(["containerStatus shop/web/a #0", "imageStatus busybox:1"]);
+});
+
 test("an event of an unknown container of a known pod makes the pod be listed", async () => {
   const { look, pods, runtime, sandbox } = await createReadScene();
   const id = runtime.addForeignContainer(sandbox, containerConfig("b"));

@@ -43,10 +43,10 @@ export interface ObservedPods {
   lose(why?: Absence): void;
   /** Takes an event; the pod it concerns is woken. `new` is a pod not seen before; whose `nobody's` is cannot be told yet. */
   hear(event: ContainerEvent): "known" | "new" | "nobody's";
-  /** A call of ours that changes the pod begins. */
-  mutating(uid: PodUid): void;
+  /** A call of ours that changes the pod begins. `stopping`: whoever made it wakes the pod when that container has ended. */
+  mutating(uid: PodUid, stopping?: ContainerId): void;
   /** It has ended, and what it touched has to be read again before anything else is decided. */
-  mutated(uid: PodUid, touched: Touched): void;
+  mutated(uid: PodUid, touched: Touched, stopping?: ContainerId): void;
   /** Nothing is left of the pod. */
   forget(uid: PodUid): void;
   wakeAll(): void;
@@ -122,14 +122,19 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
       if (entry === undefined) return "new";
       if (!mayBeNews(entry, event)) return "known";
       entry.heard.push(event);
-      settings.wake(uid);
+      if (!entry.stopping.has(event.containerId)) settings.wake(uid);
       return "known";
     },
-    mutating(uid) {
+    mutating(uid, stopping) {
       const entry = entries.get(uid);
-      if (entry !== undefined) entry.mutations++;
+      if (entry === undefined) return;
+      entry.mutations++;
+      if (stopping !== undefined) entry.stopping.add(stopping);
     },
-    mutated: (uid, touched) => touch(room, uid, touched),
+    mutated(uid, touched, stopping) {
+      if (stopping !== undefined) entries.get(uid)?.stopping.delete(stopping);
+      touch(room, uid, touched);
+    },
     wakeAll() {
       for (const uid of entries.keys()) settings.wake(uid);
     },

@@ -28,6 +28,7 @@ scenario(
       0s report web Running, ready: a running, b running
       0s report web Running, ready, terminating: a running, b running
       0s web: stop container a within 7s: its manifest is gone
+      0s report web Running, terminating: a terminated Error 143, b running
       7s web: stop container b within 7s: its manifest is gone
       7s report web Running, terminating: a terminated Error 143, b terminated Error 137
       7s web: stop sandbox: its manifest is gone

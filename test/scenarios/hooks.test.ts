@@ -92,6 +92,7 @@ scenario(
     expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 10s: its manifest is gone
+      0s report web Running, terminating: a running, b terminated Error 143
       10s web: stop container a, its preStop hook first, within 10s: its manifest is gone
       10s report web Running, terminating: a terminated Error 137, b terminated Error 143
       10s web: stop sandbox: its manifest is gone
@@ -115,6 +116,7 @@ scenario(
     expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 5s: its manifest is gone
+      0s report web Running, terminating: a running, b terminated Error 143
       5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
       5s report web Running, terminating: a terminated Error 143, b terminated Error 143
       5s web: stop sandbox: its manifest is gone
@@ -138,6 +140,7 @@ scenario(
     expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 5s: its manifest is gone
+      0s report web Running, terminating: a running, b terminated Error 143
       5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
       5s report web Running, terminating: a terminated Error 143, b terminated Error 143
       5s web: stop sandbox: its manifest is gone
@@ -159,10 +162,41 @@ scenario(
     expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 30s: its manifest is gone
+      0s report web Running, terminating: a running, b terminated Error 143
       3s web: stop container a, its preStop hook first, within 30s: its manifest is gone
       3s report web Running, terminating: a terminated Error 143, b terminated Error 143
       3s web: stop sandbox: its manifest is gone
       3s report web Running, finished: a terminated Error 143, b terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "while a container is being stopped, what becomes of the others is told",
+  {
+    before(stage) {
+      stage.runtime.commands.set("drain", { lastsMs: 8000 });
+      stage.runtime.programs.set("b", { onTerm: "ignores" });
+    },
+    async run(stage) {
+      await stage.offer(
+        makePod("web", { terminationGracePeriodSeconds: 30, ...hooked({ preStop: running("drain") }) }),
+      );
+      await stage.offer();
+      await stage.advance("3s");
+      await stage.exit("b", 7);
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+      "0s report web Running, ready, terminating: a running, b running
+      3s web: stop container b within 30s: its manifest is gone
+      3s report web Running, terminating: a running, b terminated Error 7
+      8s web: stop container a, its preStop hook first, within 30s: its manifest is gone
+      8s report web Running, terminating: a terminated Error 143, b terminated Error 7
+      8s web: stop sandbox: its manifest is gone
+      8s report web Running, finished: a terminated Error 143, b terminated Error 7"
     `);
   },
 );

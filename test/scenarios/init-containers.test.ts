@@ -168,9 +168,10 @@ scenario(
   (story) => {
     expect(linesOf(story, /terminating|stop|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: init early running, init late running, a running
-      6s web: stop container a within 6s: its manifest is gone
-      6s report web Running, terminating: init early running, init late running, a terminated Error 137
       6s web: stop container early within 2s: its manifest is gone
+      6s report web Running, terminating: init early terminated Error 143, init late running, a running
+      6s web: stop container a within 6s: its manifest is gone
+      6s report web Running, terminating: init early terminated Error 143, init late running, a terminated Error 137
       8s web: stop container late within 2s: its manifest is gone
       8s report web Running, terminating: init early terminated Error 143, init late terminated Error 137, a terminated Error 137
       8s web: stop sandbox: its manifest is gone

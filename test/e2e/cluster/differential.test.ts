@@ -15,8 +15,8 @@ import { skipWithoutPrograms } from "../../upstream/programs.ts";
 const BUILD_MS = 20 * 60_000;
 /** How many pods a node has under way at once: enough that the slow ones wait beside each other. */
 const AT_ONCE = 16;
-/** What of all fields may be noise. Runs have shown less than half of it. */
-const NOISE = 0.04;
+/** What of all fields may be noise. Busy machines have shown less than a half of it. */
+const NOISE = 0.02;
 
 setDefaultTimeout(60_000);
 

@@ -44,8 +44,8 @@ export interface WatchTools {
   readonly random: () => number;
 }
 
-/** An API server sends a bookmark every minute, and leaves one out now and then. Without a word for longer a new watch goes on. */
-const LONGEST_SILENCE_MS = 240_000;
+/** An API server sends a bookmark every minute. Without a word for longer a new watch goes on: if one was only left out, it costs little. */
+const LONGEST_SILENCE_MS = 75_000;
 /** Some servers take the request for initial events and never say that they are complete. */
 const LONGEST_INITIAL_EVENTS_MS = 120_000;
 /** A server, or what stands before it, that ends each watch at once must not be asked again at once. */

@@ -150,7 +150,7 @@ describe("a watch", () => {
     const { clock, fake, told, stop } = await aScene();
     fake.silence();
     await fake.user.create(pods("shop"), aPod("db"));
-    await clock.advance(239_000);
+    await clock.advance(74_000);
     expect(told()).toEqual(["replaced: web"]);
     await clock.advance(1_000);
     expect(told()).toEqual(["added db"]);

@@ -163,7 +163,7 @@ for (const [index, [what, { begin, within, isHeard = false }]] of Object.entries
       // Each pod once, one of them once more; what was gone before anybody heard of it never.
       expect(starts).toHaveLength(isHeard ? 6 : 5);
     },
-    { first: index % 3, apart: 3 },
+    { apart: 3, shift: index },
   );
 
 test("where only what is told fails, the first word that is taken brings all the others", async () => {

@@ -106,6 +106,22 @@ test("what is held is answered by nobody until it is passed on", async () => {
   expect(await held).toBe("none");
 });
 
+test("what is muted stays open and silent, and what is asked later does not", async () => {
+  const lines: unknown[] = [];
+  const controller = new AbortController();
+  const watch = { method: "GET", path: "/watch", signal: controller.signal } as const;
+  const end = connection.lines(watch, (line) => lines.push(line));
+  await until("a line", 2000, () => lines.length === 1);
+  expect(gateway.mute(({ path }) => path === "/watch")).toBe(1);
+  server.received[0]!.stream.write('{"line":2}\n');
+  const other = connection.lines(watch, (line) => lines.push({ other: line }));
+  await until("a line of another", 2000, () => lines.length > 1);
+  expect(await codeOf(get("/a"))).toBe("none");
+  expect(lines).toEqual([{ line: 1 }, { other: { line: 1 } }]);
+  controller.abort();
+  expect([(await end)?.code, (await other)?.code]).toEqual(["CANCELLED", "CANCELLED"]);
+});
+
 test("a cut ends what is under way, and nothing else", async () => {
   let isOpen = false;
   const opened = () => {

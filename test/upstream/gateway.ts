@@ -19,6 +19,12 @@ export interface Passing {
   readonly path: string;
 }
 
+export interface Received {
+  readonly line: string;
+  /** By the clock of `performance.now`. */
+  readonly at: number;
+}
+
 export type Choice = (request: Passing) => boolean;
 
 /** Stands before an API server, speaks to one of its clients in its place, and answers by itself where a test wants it to. */
@@ -26,6 +32,8 @@ export interface Gateway {
   readonly port: number;
   /** Every request so far, in order, as `GET /api/v1/pods?watch=true`. */
   readonly requests: readonly string[];
+  /** The same with their times. */
+  readonly received: readonly Received[];
   /**
    * Requests that are chosen, all if nobody chooses, are answered so from now on, and the API server does not see them. The function
    * returned ends that. What is under way goes on.
@@ -33,6 +41,8 @@ export interface Gateway {
   answer(status: number, chosen?: Choice, headers?: OutgoingHttpHeaders): () => void;
   /** Requests that are chosen are neither passed on nor answered, until the function returned is called: then they are passed on. */
   hold(chosen?: Choice): () => void;
+  /** Of answers under way that are chosen nothing more arrives, and they stay open. Whatever comes later is as good as ever. Returns how many. */
+  mute(chosen: Choice): number;
   /** Ends every answer that is under way in the middle, as a server does that gives a watch up. Returns how many. */
   cut(): number;
   close(): Promise<void>;
@@ -57,9 +67,11 @@ interface Rule {
 /** Listens on a port of 127.0.0.1. */
 export async function startGateway({ target, ca, certificate, identity }: GatewayOptions): Promise<Gateway> {
   const requests: string[] = [];
+  const received: Received[] = [];
   const rules = new Set<Rule>();
   const clients = new Set<ServerHttp2Session>();
-  const open = new Set<ServerHttp2Stream>();
+  const open = new Map<ServerHttp2Stream, Passing>();
+  const muted = new WeakSet<ServerHttp2Stream>();
   const upstream = createUpstream(() => connect(target, { ca, cert: identity.cert, key: identity.key }));
 
   function impose(rule: Rule): () => void {
@@ -69,14 +81,16 @@ export async function startGateway({ target, ca, certificate, identity }: Gatewa
 
   function receive(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     const request = { method: String(headers[":method"]), path: String(headers[":path"]) };
-    requests.push(`${request.method} ${request.path}`);
-    open.add(stream);
+    const line = `${request.method} ${request.path}`;
+    requests.push(line);
+    received.push({ line, at: performance.now() });
+    open.set(stream, request);
     stream.on("close", () => open.delete(stream));
     stream.on("error", ignore);
     const body: Buffer[] = [];
     stream.on("data", (chunk: Buffer) => body.push(chunk));
     stream.on("end", () => {
-      const pass = () => passOn(upstream.session(), stream, headers, Buffer.concat(body));
+      const pass = () => passOn(upstream.session(), stream, headers, Buffer.concat(body), () => muted.has(stream));
       const rule = [...rules].find(({ chosen }) => chosen(request));
       if (rule === undefined) pass();
       else rule.take(stream, pass);
@@ -94,6 +108,7 @@ export async function startGateway({ target, ca, certificate, identity }: Gatewa
   return {
     port: (server.address() as AddressInfo).port,
     requests,
+    received,
     answer: (status, chosen = () => true, headers = {}) =>
       impose({ chosen, take: (stream) => refuse(stream, status, headers) }),
     hold(chosen = () => true) {
@@ -104,9 +119,14 @@ export async function startGateway({ target, ca, certificate, identity }: Gatewa
         for (const pass of held.splice(0)) pass();
       };
     },
+    mute(chosen) {
+      const found = [...open].filter(([, request]) => chosen(request));
+      for (const [stream] of found) muted.add(stream);
+      return found.length;
+    },
     cut() {
       const { size } = open;
-      for (const stream of [...open]) breakOff(stream);
+      for (const stream of [...open.keys()]) breakOff(stream);
       return size;
     },
     async close() {
@@ -142,7 +162,13 @@ function createUpstream(begin: () => ClientHttp2Session) {
 }
 
 /** Carries one request to the API server, and its answer back as it comes. */
-function passOn(session: ClientHttp2Session, to: ServerHttp2Stream, headers: IncomingHttpHeaders, body: Buffer): void {
+function passOn(
+  session: ClientHttp2Session,
+  to: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+  isMuted: () => boolean,
+): void {
   if (to.destroyed) return;
   const from: ClientHttp2Stream = session.request(forwarded(headers), { endStream: body.length === 0 });
   if (body.length > 0) from.end(body);
@@ -151,10 +177,10 @@ function passOn(session: ClientHttp2Session, to: ServerHttp2Stream, headers: Inc
     if (!to.destroyed) to.respond(forwarded(answer));
   });
   from.on("data", (chunk: Buffer) => {
-    if (!to.destroyed) to.write(chunk);
+    if (!to.destroyed && !isMuted()) to.write(chunk);
   });
   from.on("close", () => {
-    if (to.destroyed) return;
+    if (to.destroyed || isMuted()) return;
     if (from.rstCode === constants.NGHTTP2_NO_ERROR && to.headersSent) to.end();
     else breakOff(to);
   });

@@ -40,7 +40,9 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
     await cluster.node.agent.kill9();
     await cluster.apply([barePod("brief")]);
     await kubectl("wait", "--for=condition=PodScheduled", "pod/brief", "--timeout=10s");
-    await kubectl("delete", "pod", "old", "brief", "--force", "--grace-period=0", "--timeout=10s");
+    const force = ["--force", "--grace-period=0", "--timeout=10s"];
+    await kubectl("delete", "pod", "old", ...force);
+    await cluster.plane.kubectl(["delete", "pod", "brief", ...force], { version: "1.32" });
     expect((await cluster.running()).containers).toHaveLength(2);
 
     await cluster.node.startAgent();
@@ -57,22 +59,30 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
   test("an agent that is killed again and again during a hundred starts and deletions has each pod running once, and takes nothing back that it told", async () => {
     const recording = await recordLives(cluster.node.containerd);
     const statuses = await recordStatuses(cluster.plane);
-    const killAtRandom = async (times: number, longestMs: number) => {
-      for (let kill = 0; kill < times; kill++) {
+    /** Kills until nothing is left to do, and returns how many pods were in the midst of it at each kill. */
+    const killWhile = async (underWay: () => number, isDone: () => boolean, longestMs: number) => {
+      const hit: number[] = [];
+      while (!isDone() && hit.length < 20) {
         await pause(random() * longestMs);
+        hit.push(underWay());
         await cluster.node.agent.kill9();
         await cluster.node.launchAgent();
       }
+      return hit.filter((pods) => pods > 0);
     };
+    const known = () => [...statuses.now().values()];
+    const starting = () => known().filter((pod) => pod.spec.nodeName !== undefined && !isUp(pod)).length;
+    const leaving = () => known().filter(({ metadata }) => metadata.deletionTimestamp !== undefined).length;
     await cluster.apply([deployment("wanted", 100)]);
-    await killAtRandom(10, 2000);
-    await until("a hundred are up", 90_000, () => [...statuses.now().values()].filter(isUp).length === 100);
+    const areUp = () => known().filter(isUp).length === 100;
+    expect((await killWhile(starting, areUp, 2000)).length).toBeGreaterThanOrEqual(5);
+    await until("a hundred are up", 90_000, areUp);
     const pods = await cluster.pods("wanted");
     await until("a hundred on the node", 20_000, async () => (await cluster.node.containers()).length === 100);
     expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
 
     await kubectl("delete", "deployment", "wanted");
-    await killAtRandom(6, 1500);
+    expect((await killWhile(leaving, () => known().length === 0, 1000)).length).toBeGreaterThanOrEqual(5);
     await cluster.empty(90_000);
     expect(livedTwice(await recording.lives())).toEqual([]);
     recording.stop();

@@ -24,6 +24,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   afterAll(() => cluster?.end());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+  const older = (...args: readonly string[]) => cluster.plane.kubectl(args, { version: "1.32" });
   const node = async () => JSON.parse(await kubectl("get", "node", "node-a", "--output=json")) as NodeObject;
   const taints = () => kubectl("get", "node", "node-a", "--output=jsonpath={.spec.taints[*].key}");
   const staticPod = () => cluster.pod("still-node-a");
@@ -108,6 +109,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(await kubectl("get", "node", "node-a", "--no-headers")).toContain("Ready,SchedulingDisabled");
     const said = await kubectl("drain", "node-a", "--ignore-daemonsets", "--timeout=40s");
     expect(said).toContain("node/node-a drained");
+    expect(await older("drain", "node-a", "--ignore-daemonsets", "--timeout=40s")).toContain("node/node-a drained");
     const waiting = await cluster.see(
       "three wait",
       "movable",
@@ -118,7 +120,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await until("two sandboxes", 10_000, async () => (await cluster.node.sandboxes()).length === 2);
     expect((await cluster.running()).containers).toHaveLength(2);
 
-    await kubectl("uncordon", "node-a");
+    await older("uncordon", "node-a");
     await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
     expect(await containerOf()).toBe(container);
   });
@@ -129,7 +131,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=30s");
     const [container, patient] = [await containerOf(), await cluster.pod("patient")];
 
-    await kubectl("taint", "node", "node-a", "maintenance=now:NoExecute");
+    await older("taint", "node", "node-a", "maintenance=now:NoExecute");
     await until("two sandboxes", 30_000, async () => (await cluster.node.sandboxes()).length === 2);
     expect((await cluster.pods("movable")).map(({ status }) => status?.phase)).toEqual(Array(3).fill("Pending"));
     expect(await cluster.pod("patient")).toEqual(patient);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { buildTestImages, busyboxImage } from "../../bed/images.ts";
 import { type Registry, startRegistry } from "../../bed/registry.ts";
 import { until } from "../../bed/until.ts";
+import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { freePort } from "../free-port.ts";
 import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
@@ -37,12 +38,11 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       /^lost +0\/1 +ImagePullBackOff +0 +\d+s$/,
     );
 
-    let events: ReturnType<typeof describedEvents> = [];
-    await until("the events", 10_000, async () => {
-      events = describedEvents(await cluster.kubectl("describe", "pod", "lost"));
-      return events.some(({ reason }) => reason === "BackOff");
-    });
-    const told = events.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
+    const described = async (version: KubectlVersion) => {
+      const events = describedEvents(await cluster.plane.kubectl(["describe", "pod", "lost"], { version }));
+      return events.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
+    };
+    await until("the events", 10_000, async () => (await described("1.36")).at(-1)?.includes("ImagePullBackOff"));
     const expected = [
       "Normal Scheduled: Successfully assigned default/lost to node-a",
       `Normal Pulling: Pulling image "${image}"`,
@@ -51,9 +51,27 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       `Normal BackOff: Back-off pulling image "${image}"`,
       "Warning Failed: Error: ImagePullBackOff",
     ];
-    expect(expected.filter((start) => !told.some((line) => line.startsWith(start)))).toEqual([]);
+    // In the order in which each was told first: one that is told again moves to the end of what is described.
+    const order = "--sort-by=.metadata.name";
+    const columns = "--output=custom-columns=:.type,:.reason,:.source.component";
+    const told = await cluster.kubectl(
+      "get",
+      "events",
+      "--field-selector=involvedObject.name=lost",
+      order,
+      columns,
+      "--no-headers",
+    );
+    const ofKubelet = told.split("\n").filter((line) => line.includes("kubelet"));
+    expect(ofKubelet.map((line) => line.trim().split(/ +/).slice(0, 2).join(" "))).toEqual(
+      expected.slice(1).map((line) => line.slice(0, line.indexOf(":"))),
+    );
+    for (const version of ["1.36", "1.32"] as const) {
+      const lines = await described(version);
+      expect(expected.filter((start) => !lines.some((line) => line.startsWith(start)))).toEqual([]);
+    }
 
-    await cluster.kubectl("delete", "pod", "lost", "--timeout=20s");
+    await cluster.plane.kubectl(["delete", "pod", "lost", "--timeout=20s"], { version: "1.32" });
     await cluster.empty();
   });
 
@@ -76,6 +94,14 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       const [patient] = await cluster.see("it is up", "patient", (pods) => pods.length === 1 && pods.every(isUp));
       expect((await cluster.running()).containers).toEqual([patient?.metadata.uid ?? ""]);
       expect(await cluster.node.containers()).toHaveLength(1);
+      const events = describedEvents(await cluster.kubectl("describe", "pod", "patient"));
+      expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual([
+        "Normal Scheduled",
+        "Normal Pulling",
+        "Normal Pulled",
+        "Normal Created",
+        "Normal Started",
+      ]);
     } finally {
       await gate.close();
     }

@@ -42,6 +42,11 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
       for (const row of table.split("\n"))
         expect(row).toMatch(/^web-\S+ +1\/1 +Running +0 +\d+s +10\.[\d.]+ +node-a +<none> +<none>$/);
       expect((await cluster.running()).containers).toEqual(uidsOf(pods));
+      const listed = (await cluster.node.pods()).map(
+        (pod) => `${pod.namespace}/${pod.name} ${pod.phase} ${pod.ready} ${pod.ip}`,
+      );
+      const shown = pods.map(({ metadata, status }) => `default/${metadata.name} Running 1/1 ${status?.podIP}`);
+      expect(listed.toSorted()).toEqual(shown.toSorted());
     });
 
     test("describe tells of each step of a pod in its order", async () => {
@@ -97,12 +102,13 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     await cluster.empty();
   });
 
+  /** Older users are served as well: what one kubectl makes the other one waits for and ends. */
+  const older = (...args: readonly string[]) => cluster.plane.kubectl(args, { version: "1.32" });
+
   test("a job completes, and one that fails says how", async () => {
-    await cluster.apply([
-      job("right", 3, { command: script("exit 0") }),
-      job("wrong", 1, { command: script("exit 3") }),
-    ]);
-    await cluster.kubectl("wait", "--for=condition=complete", "job/right", "--timeout=30s");
+    await cluster.apply([job("right", 3, { command: script("exit 0") })]);
+    await cluster.apply([job("wrong", 1, { command: script("exit 3") })], "1.32");
+    await older("wait", "--for=condition=complete", "job/right", "--timeout=30s");
     await cluster.kubectl("wait", "--for=condition=failed", "job/wrong", "--timeout=30s");
     const [right, wrong] = [await cluster.pods("right"), await cluster.pods("wrong")];
     const ends = [...right, ...wrong].map(({ status }) => {
@@ -111,21 +117,22 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     });
     const completed = "Succeeded 0 Completed";
     expect(ends).toEqual([completed, completed, completed, "Failed 3 Error"]);
-    await cluster.kubectl("delete", "job", "right", "wrong", "--timeout=30s");
+    await older("delete", "job", "right", "--timeout=30s");
+    await cluster.kubectl("delete", "job", "wrong", "--timeout=30s");
     await cluster.empty();
   });
 
   test("a daemon set has its pod on the node, and replaces it", async () => {
-    await cluster.apply([daemonSet("everywhere")]);
+    await cluster.apply([daemonSet("everywhere")], "1.32");
     const rolledOut = () => cluster.kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
     await rolledOut();
     const [first] = await cluster.see("one is up", "everywhere", (all) => all.filter(isUp).length === 1);
     expect(first?.spec.nodeName).toBe("node-a");
-    await cluster.kubectl("rollout", "restart", "daemonset/everywhere");
+    await older("rollout", "restart", "daemonset/everywhere");
     await rolledOut();
     const after = await cluster.see("one is up", "everywhere", (all) => all.filter(isUp).length === 1);
     expect(uidsOf(after)).not.toContain(first?.metadata.uid);
-    await cluster.kubectl("delete", "daemonset", "everywhere", "--timeout=30s");
+    await older("delete", "daemonset", "everywhere", "--timeout=30s");
     await cluster.empty();
   });
 
@@ -142,8 +149,8 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
   });
 
   test("a hundred pods at once all run, and all go", async () => {
-    await cluster.apply([deployment("crowd", 100)]);
-    await cluster.kubectl("rollout", "status", "deployment/crowd", "--timeout=60s");
+    await cluster.apply([deployment("crowd", 100)], "1.32");
+    await older("rollout", "status", "deployment/crowd", "--timeout=60s");
     const pods = await cluster.see("a hundred are up", "crowd", (all) => all.filter(isUp).length === 100);
     expect(new Set(pods.map(({ status }) => status?.podIP)).size).toBe(100);
     expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });

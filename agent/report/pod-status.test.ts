@@ -410,6 +410,26 @@ test("a second writer who always has another opinion is answered less and less o
   end();
 });
 
+test("a status that was taken, and whose answer was lost, is what the next one goes by", async () => {
+  const { kube, clock, make, say, stored } = await createScene();
+  const web = await make("web");
+  const at = (status: "True" | "False", second: number) => {
+    const lastTransitionTime = `2026-01-01T00:00:0${second}Z`;
+    return statusOf("Running", { conditions: [{ type: "Ready", status, lastTransitionTime }] });
+  };
+  await say(web, at("False", 1));
+  kube.silence();
+  kube.after.patch = () => {
+    throw unreachable();
+  };
+  await say(web, at("True", 3));
+  kube.after = {};
+  await say(web, at("False", 5));
+  await clock.advance(5000);
+  const conditions = (await stored("web")).status?.conditions;
+  expect(conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime).toBe("2026-01-01T00:00:05Z");
+});
+
 describe("before the last of a deleted pod goes from the node, its end", () => {
   const deleted = async () => {
     const scene = await createScene();

@@ -1,6 +1,7 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
+import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
@@ -41,6 +42,8 @@ export interface Slot {
   refused: ReadonlyMap<string, number>;
   /** The word that the server took last, how often in a row, and when. */
   taken: { readonly wanted: PodStatus; readonly times: number; readonly at: number } | undefined;
+  /** A patch that nobody has answered may have been carried out, so that `api` may be older than what we have said ourselves. */
+  isUnsure: boolean;
   /** The pod of the API that we have removed. */
   removedUid: string | undefined;
   told: string | undefined;
@@ -48,6 +51,7 @@ export interface Slot {
 
 type Call =
   | { readonly kind: "patch"; readonly api: Pod; readonly patch: StatusPatch; readonly wanted: PodStatus }
+  | { readonly kind: "look"; readonly api: Pod }
   | { readonly kind: "delete"; readonly api: Pod };
 
 /** What makes a server refuse a status may be put right there, with nobody telling us. */
@@ -88,7 +92,8 @@ export function createSlotWork(settings: PodStatusSettings, stopping: AbortSigna
       if (call.kind === "wait") return lookAgain(slot, call.until);
       try {
         await send(settings, slot, call, stopping);
-        slot.failures = 0;
+        // That it can be read is no sign that it can be written.
+        if (call.kind !== "look") slot.failures = 0;
       } catch (error) {
         await takeFailure(settings, slot, call, error, stopping);
         if (slot.failures > 0) return waitToRetry(slot, error);
@@ -130,6 +135,7 @@ export function emptySlot(uid: PodUid): Slot {
     idle: undefined,
     refused: new Map(),
     taken: undefined,
+    isUnsure: false,
     removedUid: undefined,
     told: undefined,
   };
@@ -144,6 +150,7 @@ export function emptyWord(): Pick<Slot, "wanted" | "stage" | "failures" | "idle"
 function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; readonly until: number } | undefined {
   const { wanted, api, stage, removedUid } = slot;
   if (wanted === undefined || api === undefined) return undefined;
+  if (slot.isUnsure) return { kind: "look", api };
   const whole = statusPatch(api, wanted, now);
   const patches = whole === undefined ? [] : [whole, endPatch(api, whole, stage) ?? []].flat();
   const patch = patches.find((each) => dueOf(slot, wanted, each) <= now);
@@ -183,6 +190,17 @@ async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal:
     slot.removedUid = uid;
     return;
   }
+  if (call.kind === "look") {
+    const now = await kube.get(resource, name, { signal });
+    if (now.metadata.uid !== uid) forget(slot, uid);
+    else if (
+      slot.api?.metadata.uid === uid &&
+      !isLater(slot.api.metadata.resourceVersion, now.metadata.resourceVersion)
+    )
+      slot.api = now;
+    slot.isUnsure = false;
+    return;
+  }
   const patch = { type: "strategic", subresource: "status", uid, body: call.patch } as const;
   const answer = await kube.patch(resource, name, patch, { signal });
   const isStillThere = slot.api?.metadata.uid === uid;
@@ -201,6 +219,7 @@ async function takeFailure(
   const { kube, clock, log } = settings;
   const { name = "", namespace, uid } = call.api.metadata;
   slot.failures += 1;
+  if (call.kind === "patch" && isUnanswered(error)) slot.isUnsure = true;
   if (hasCode(error, "NOT_FOUND")) return forget(slot, uid);
   if (hasCode(error, "CONFLICT")) {
     // Either another pod has this name now, or many write to this one; who asks learns which.
@@ -224,6 +243,11 @@ function forget(slot: Slot, uid: string | undefined): void {
   slot.failures = 0;
 }
 
+function isUnanswered(error: unknown): boolean {
+  const isUnprocessed = error instanceof KubeError && error.isUnprocessed;
+  return hasCode(error, "UNREACHABLE", "TIMEOUT", "CLOSED") && !isUnprocessed;
+}
+
 function isPod(value: unknown): value is Pod {
   return typeof value === "object" && value !== null && "metadata" in value;
 }
@@ -239,6 +263,6 @@ function tellOnce(log: Log, slot: Slot, call: Call, error: unknown): void {
   if (slot.told === message) return;
   slot.told = message;
   const what =
-    call.kind === "patch" ? "its status cannot be told to the API server" : "it cannot be removed from the API";
+    call.kind === "delete" ? "it cannot be removed from the API" : "its status cannot be told to the API server";
   log.warn({ pod: fullNameOf(call.api), uid: slot.uid, err: error }, what);
 }

@@ -28,6 +28,7 @@ const rows: readonly [sentence: string, line: string, expected: object | undefin
     { mountPoint: "/a - b", fsType: "tmpfs", source: "none", options: ["rw"] },
   ],
   ["a source without a name", "25 30 0:23 / /a rw - tmpfs  rw", { mountPoint: "/a", source: "" }],
+  ["a source called as the separator is", "25 30 0:23 / /a rw - tmpfs - rw", { fsType: "tmpfs", source: "-" }],
   ["an empty line", "", undefined],
   ["a line that breaks off", "25 30 0:23 / /a rw", undefined],
   ["garbage", "what - is this", undefined],

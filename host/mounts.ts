@@ -45,9 +45,10 @@ async function realPath(path: string): Promise<string | undefined> {
 /** `36 35 98:0 /root /mount/point rw,noatime master:1 - ext3 /dev/root rw,errors=continue`; lines that do not fit are left out. */
 export function parseMountinfo(text: string): readonly Mount[] {
   return text.split("\n").flatMap((line) => {
-    const [mount = "", system = ""] = line.split(" - ");
-    const [, , , , mountPoint, options] = mount.split(" ");
-    const [fsType, source] = system.split(" ");
+    // The first one ends the optional fields: a source may be called `-` too.
+    const end = line.indexOf(" - ");
+    const [, , , , mountPoint, options] = line.slice(0, Math.max(0, end)).split(" ");
+    const [fsType, source] = line.slice(end + " - ".length).split(" ");
     if (mountPoint === undefined || options === undefined || fsType === undefined || source === undefined) return [];
     return [
       { mountPoint: unescapeOctal(mountPoint), fsType, source: unescapeOctal(source), options: options.split(",") },

@@ -137,7 +137,11 @@ function clientTests(version: ContainerdVersion): void {
     expect((await bed.runtime.version()).runtimeName).toBe("containerd");
   });
 
-  test("all calls were counted, with their failures", () => {
+  test("all calls were counted, with their failures", async () => {
+    await bed.runtime.execSync(container, ["true"], 5);
+    expect(await failureOf(bed.runtime.execSync(container, ["sleep", "60"], 1))).toMatchObject({
+      code: "DEADLINE_EXCEEDED",
+    });
     const { Version, ExecSync } = bed.runtime.metrics();
     expect(Version?.count).toBeGreaterThan(1);
     expect(Version?.errors).toMatchObject({ UNAVAILABLE: expect.any(Number), DEADLINE_EXCEEDED: 1 });

@@ -23,10 +23,10 @@ const volume = { name: "data", mountPath: "/data" };
 const rows: readonly Unrunnable[] = [
   {
     title: "a pod that asks for a feature that this node does not have",
-    pod: podOf("unsupported", { livenessProbe: { exec: { command: ["true"] } } }),
+    pod: podOf("unsupported", {}, { hostUsers: false }),
     phase: "Failed",
     reasons: ["PodFeatureUnsupported"],
-    says: "livenessProbe",
+    says: "hostUsers: false",
   },
   {
     title: "an image that nobody has",

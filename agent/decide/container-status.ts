@@ -1,4 +1,4 @@
-import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
+import { allContainers, isSidecar, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type {
   Container,
   ContainerState,
@@ -28,7 +28,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   // Nothing of the container is left here: the API server was told more of its end than anybody knows now.
   if (state.terminated !== undefined && told?.restartCount === newest?.attempt && told !== undefined) return told;
   const last = lastTermination(scene, container.name, newest, state);
-  const runsOnce = isInitContainer(scene.desired.pod, container.name) && !isSidecar(container);
+  const runsOnce = runsToItsEnd(scene.desired.pod, container);
   const health = newest && healthOf(observed, newest);
   const { requests } = container.resources ?? {};
   const shown = isAboutToStart(newest, memory) ? undefined : newest;

@@ -1,5 +1,5 @@
 import type { SandboxId } from "../../proto/ids.ts";
-import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
+import { allContainers, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { subjectOf } from "./action.ts";
 import { isOutdated } from "./container-hash.ts";
@@ -73,7 +73,7 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
   if (newest !== undefined && memory.stopping.has(newest.id)) return "taken";
   if (newest === undefined) return planStart(plan, scene, container, undefined, turn);
   const isHere = newest.sandboxId === sandbox.id;
-  const runsOnce = isInitContainer(pod, container.name) && !isSidecar(container);
+  const runsOnce = runsToItsEnd(pod, container);
   // What runs to its end is let come to it.
   const isChanged = !runsOnce && isOutdated(container, newest);
   switch (newest.state) {

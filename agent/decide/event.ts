@@ -1,4 +1,4 @@
-import { allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
+import { allContainerStatuses, allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { formatGoDuration } from "./go-duration.ts";
@@ -130,12 +130,8 @@ const REJECTED = "Pod was rejected: ";
 
 /** What is told because a status has become another one; `before` is the last one, or what the API server showed before. */
 export function eventsOfStatus(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
-  const all = (status: PodStatus | undefined) => [
-    ...(status?.initContainerStatuses ?? []),
-    ...(status?.containerStatuses ?? []),
-  ];
-  const containers = all(after).flatMap((status) => {
-    const known = all(before).find(({ name }) => name === status.name);
+  const containers = allContainerStatuses(after).flatMap((status) => {
+    const known = allContainerStatuses(before).find(({ name }) => name === status.name);
     return waitingEvents(pod, known, status);
   });
   return [...containers, ...endEvents(before, after)];

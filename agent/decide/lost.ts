@@ -1,4 +1,5 @@
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod, Time } from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/time.ts";
 import type { PodMemory } from "./memory.ts";
@@ -37,8 +38,7 @@ export function isConcluded({ id }: { readonly id: ContainerId }): boolean {
 
 /** What the API server shows of a container that has ended; undefined for all others. */
 export function toldExit({ status }: Pod, name: string): ContainerStatus | undefined {
-  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
-  return all.find((each) => each.name === name && each.state?.terminated);
+  return allContainerStatuses(status).find((each) => each.name === name && each.state?.terminated);
 }
 
 function exitAsTold({ name, restartCount, state }: ContainerStatus, image: string): ExitedContainer {

@@ -1,4 +1,4 @@
-import { isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
+import { runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { delayOf, dueAfter } from "./backoff.ts";
 import type { ContainerExit, ExitedContainer } from "./observed.ts";
@@ -17,7 +17,7 @@ export function shouldRestart(
   { exitCode }: Pick<ContainerExit, "exitCode">,
 ): boolean {
   const { restartPolicy, restartPolicyRules = [] } = container;
-  if (exitCode === 0 && isInitContainer(pod, container.name) && !isSidecar(container)) return false;
+  if (exitCode === 0 && runsToItsEnd(pod, container)) return false;
   if (restartPolicyRules.some(({ exitCodes }) => exitCodes !== undefined && fits(exitCodes, exitCode))) return true;
   switch (restartPolicy ?? pod.spec.restartPolicy) {
     case "Never":

@@ -1,4 +1,4 @@
-import { containerNamed } from "../../proto/kubernetes/containers.ts";
+import { allContainerStatuses, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod, PodCondition, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { isTerminal } from "./api-pod.ts";
@@ -60,8 +60,8 @@ function phaseOf(before: PodStatus, wanted: PodStatus): Loose<Phase> {
   return { phase, reason: reason ?? before.reason, message: message ?? before.message };
 }
 
-function mayStillRun({ initContainerStatuses = [], containerStatuses = [] }: PodStatus): boolean {
-  return [...initContainerStatuses, ...containerStatuses].some(({ state }) => state?.running);
+function mayStillRun(status: PodStatus): boolean {
+  return allContainerStatuses(status).some(({ state }) => state?.running);
 }
 
 function keepEnded(

@@ -1,7 +1,7 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { ContainerId, PodUid } from "../../proto/ids.ts";
-import { allContainers, isInitContainer, isSidecar } from "../../proto/kubernetes/containers.ts";
+import { allContainerStatuses, allContainers, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { awaitsHook, type ContainerHealth, newestOf, type ObservedPod } from "../decide/observed.ts";
@@ -297,14 +297,12 @@ const hasProbes = ({ spec }: Pod) => allContainers(spec).some((container) => pro
 
 /** An init container that runs to its end has nothing to be asked. */
 function isProbed(pod: Pod, container: Container): boolean {
-  const runsOnce = isInitContainer(pod, container.name) && !isSidecar(container);
-  return !runsOnce && probesOf(container).length > 0;
+  return !runsToItsEnd(pod, container) && probesOf(container).length > 0;
 }
 
 /** What the API server was told of this very instance. */
 function toldOf({ status }: Pod, id: ContainerId): ContainerStatus | undefined {
-  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
-  return all.find(({ containerID = "" }) => containerID.endsWith(`://${id}`));
+  return allContainerStatuses(status).find(({ containerID = "" }) => containerID.endsWith(`://${id}`));
 }
 
 function isSameHealth(a: ContainerHealth, b: ContainerHealth): boolean {

@@ -1,4 +1,4 @@
-import type { Container, Pod, PodSpec } from "./gen/types.ts";
+import type { Container, ContainerStatus, Pod, PodSpec, PodStatus } from "./gen/types.ts";
 
 /** Init containers and app containers, in the order in which a pod begins them. Their names are unique among all of them. */
 export function allContainers({ initContainers = [], containers }: PodSpec): readonly Container[] {
@@ -20,6 +20,16 @@ export function isInitContainer({ spec }: Pick<Pod, "spec">, name: string): bool
  */
 export function sidecarsOf({ initContainers = [] }: PodSpec): readonly Container[] {
   return initContainers.filter(isSidecar);
+}
+
+/** True for an init container that runs to its end, before others begin; false for sidecars and app containers. */
+export function runsToItsEnd(pod: Pick<Pod, "spec">, container: Pick<Container, "name" | "restartPolicy">): boolean {
+  return isInitContainer(pod, container.name) && !isSidecar(container);
+}
+
+/** What is told of all containers of those kinds, in the order of {@link allContainers}. */
+export function allContainerStatuses(status: PodStatus | undefined): readonly ContainerStatus[] {
+  return [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
 }
 
 /** Of an init container: whether it stays. */

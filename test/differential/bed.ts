@@ -1,9 +1,7 @@
 import { mkdir, mkdtemp, readlink, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClock } from "../../host/clock.ts";
-import { createKube, type Kube } from "../../kube/client.ts";
-import { createConnection } from "../../kube/connection.ts";
+import type { Kube } from "../../kube/client.ts";
 import { nodes, services } from "../../kube/resource.ts";
 import { startContainerd } from "../bed/containerd.ts";
 import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";
@@ -12,8 +10,7 @@ import { bedPaths } from "../bed/record.ts";
 import { startRegistry } from "../bed/registry.ts";
 import { until } from "../bed/until.ts";
 import { startNodeWithoutAgent } from "../e2e/node.ts";
-import { fixedCluster } from "../fakes/cluster.ts";
-import { FakeLog } from "../fakes/log.ts";
+import { administrator } from "../upstream/administrator.ts";
 import { type ControlPlane, startControlPlane } from "../upstream/control-plane.ts";
 import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
 import { REGISTRY } from "./pod.ts";
@@ -56,7 +53,7 @@ const namespaceOf = (letter: Letter) => `space-${letter}`;
 export async function startBed(say: (line: string) => void): Promise<Bed> {
   const folder = await mkdtemp(join(tmpdir(), "berth-differential-"));
   const plane = await startControlPlane({ stateDir: join(folder, "plane"), say });
-  const kube = administrator(plane);
+  const kube = administrator(plane, "differential");
   const sides: Side[] = [];
   const end = async () => {
     await Promise.all(sides.map((side) => side.end()));
@@ -218,26 +215,6 @@ async function becomesReady(kube: Kube, nodeName: string): Promise<void> {
     const node = await kube.get(nodes, nodeName).catch(() => undefined);
     return node?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
   });
-}
-
-function administrator(plane: ControlPlane): Kube & { close(): void } {
-  const certificate = plane.authority.issue({ commonName: "differential", organizations: ["system:masters"] });
-  const [clock, log, random] = [createClock(), new FakeLog(), () => 0];
-  const connection = createConnection({
-    cluster: fixedCluster({
-      server: new URL(plane.server),
-      certificateAuthority: plane.ca,
-      tlsServerName: undefined,
-      insecureSkipTlsVerify: false,
-      credentials: { identity: async () => ({ certificate }), refused: () => undefined },
-    }),
-    userAgent: "berth-differential",
-    rates: { main: undefined, events: undefined },
-    clock,
-    random,
-    log,
-  });
-  return { ...createKube({ connection, clock, log, random }), close: () => connection.close() };
 }
 
 /** Puts a manifest into the folder of static pods, whole at once; undefined takes it away. */

@@ -1,11 +1,7 @@
-import { createClock } from "../../../host/clock.ts";
-import { createKube } from "../../../kube/client.ts";
-import { createConnection } from "../../../kube/connection.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { fixedCluster } from "../../fakes/cluster.ts";
-import { FakeLog } from "../../fakes/log.ts";
 import { takenBack } from "../../taken-back.ts";
+import { administrator } from "../../upstream/administrator.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 
 export interface StatusRecording {
@@ -20,22 +16,7 @@ export interface StatusRecording {
 
 /** Watches every status that the API server has of any pod, from now on. */
 export async function recordStatuses(plane: ControlPlane): Promise<StatusRecording> {
-  const certificate = plane.authority.issue({ commonName: "recorder", organizations: ["system:masters"] });
-  const [clock, log, random] = [createClock(), new FakeLog(), () => 0];
-  const connection = createConnection({
-    cluster: fixedCluster({
-      server: new URL(plane.server),
-      certificateAuthority: plane.ca,
-      tlsServerName: undefined,
-      insecureSkipTlsVerify: false,
-      credentials: { identity: async () => ({ certificate }), refused: () => undefined },
-    }),
-    userAgent: "berth-recorder",
-    rates: { main: undefined, events: undefined },
-    clock,
-    random,
-    log,
-  });
+  const kube = administrator(plane, "recorder");
   const latest = new Map<string, Pod>();
   const now = new Map<string, Pod>();
   const found: string[] = [];
@@ -50,7 +31,7 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
   };
   const stopping = new AbortController();
   const listed = Promise.withResolvers<void>();
-  const following = createKube({ connection, clock, log, random }).follow(
+  const following = kube.follow(
     pods(),
     {},
     {
@@ -76,7 +57,7 @@ export async function recordStatuses(plane: ControlPlane): Promise<StatusRecordi
     async stop() {
       stopping.abort();
       await following;
-      connection.close();
+      kube.close();
     },
   };
 }

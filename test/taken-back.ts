@@ -73,13 +73,8 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
     start: stillRuns && running.startedAt !== is.state?.running?.startedAt,
     end: isSame && ended !== undefined && !isDeepStrictEqual(end, ended),
     "end before the last start": isNext && ended !== undefined && !isDeepStrictEqual(is.lastState?.terminated, ended),
-    // The runtime may forget an instance that never ran.
     "last end":
-      was.lastState?.terminated?.reason !== "StartError" &&
-      isSame &&
-      end === undefined &&
-      hasText(was.lastState) &&
-      !isDeepStrictEqual(is.lastState, was.lastState),
+      isSame && end === undefined && hasText(was.lastState) && !isDeepStrictEqual(is.lastState, was.lastState),
     readiness: stillRuns && was.ready && !is.ready && !isLeaving,
     "having started": stillRuns && was.started === true && is.started !== true && !isLeaving,
   };

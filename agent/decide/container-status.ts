@@ -1,4 +1,4 @@
-import { allContainers, isSidecar, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
+import { allContainerStatuses, allContainers, isSidecar, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type {
   Container,
   ContainerState,
@@ -31,7 +31,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const runsOnce = runsToItsEnd(scene.desired.pod, container);
   const health = newest && healthOf(observed, newest);
   const { requests } = container.resources ?? {};
-  const shown = isAboutToStart(newest, memory) ? undefined : newest;
+  const shown = isAboutToStart(scene, newest) ? undefined : newest;
   return {
     name: container.name,
     state,
@@ -51,10 +51,13 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
 
 /**
  * Between its creation and its start a first instance is shown as it was before, as by the kubelet: a status that lasts for some ten
- * milliseconds would be one more request of each start. What keeps it from starting shows it.
+ * milliseconds would be one more request of each start. What keeps it from starting shows it, and what was told of it stays told.
  */
-function isAboutToStart(newest: ObservedContainer | undefined, { failures }: PodMemory): boolean {
-  return newest?.state === "created" && newest.attempt === 0 && !failures.has(`container ${newest.name}`);
+function isAboutToStart({ desired, memory }: StatusScene, newest: ObservedContainer | undefined): boolean {
+  if (newest?.state !== "created" || newest.attempt !== 0 || memory.failures.has(`container ${newest.name}`))
+    return false;
+  const told = allContainerStatuses(desired.pod.status).find(({ name }) => name === newest.name);
+  return told?.containerID?.endsWith(`//${newest.id}`) !== true;
 }
 
 function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volumeMounts"]>[number]): VolumeMountStatus {

@@ -203,8 +203,8 @@ function whyCreate(previous: ExitedContainer | undefined): string {
 }
 
 /**
- * What the pod no longer needs: containers that the spec does not name, and dead instances but the newest of each container,
- * which is kept for its logs and its exit code. One whose start failed, or was cut short together with the agent, has neither.
+ * What the pod no longer needs: containers that the spec does not name, and dead instances but the newest of each container, which is
+ * kept for its logs and its exit code, and told as the last state: also one whose start failed.
  */
 function removeStrangers(plan: PlanInProgress, { pod, observed, memory }: ContainerScene): void {
   const named = new Set(allContainers(pod.spec).map(({ name }) => name));
@@ -215,8 +215,6 @@ function removeStrangers(plan: PlanInProgress, { pod, observed, memory }: Contai
     newest.add(container.name);
     if (isConcluded(container) || memory.stopping.has(container.id)) continue;
     if (!named.has(container.name)) end(plan, pod, container, "the pod has no such container");
-    else if (container.state === "exited" && !isNewest && container.startedAt === 0)
-      end(plan, pod, container, "it never ran, and a newer instance exists");
     else if (container.state === "exited") {
       if (hasDead.has(container.name)) end(plan, pod, container, "a newer instance has ended too");
       hasDead.add(container.name);

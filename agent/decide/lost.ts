@@ -3,13 +3,14 @@ import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod, Time } from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/time.ts";
 import type { PodMemory } from "./memory.ts";
-import type { ExitedContainer, ObservedPod } from "./observed.ts";
+import { type ExitedContainer, newestOf, type ObservedPod } from "./observed.ts";
 
 /**
  * Adds, for each app container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
  * kubelet words it: code 137, `ContainerStatusUnknown`. So a container that was lost counts as ended, not as never begun: a pod
  * that must not restart does not run its work twice. An exit that the API server was told of is that exit. What an init container
- * has done is proved by those that came after it.
+ * has done is proved by those that came after it. An instance that is created has not ended, though a start that was cut short
+ * together with the agent leaves a log of it: what was lost came before it.
  */
 export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodMemory): ObservedPod {
   const shown = new Set(observed.containers.filter(({ state }) => state !== "created").map(({ name }) => name));
@@ -18,9 +19,12 @@ export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodM
     .flatMap(({ name, image = "" }): readonly ExitedContainer[] => {
       const told = pod.status?.containerStatuses?.find((each) => each.name === name);
       const known = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.attempts.get(name) ?? -1);
-      const attempt = Math.max(known, toldAttempt(told));
+      const newest = Math.max(known, toldAttempt(told));
+      const attempt = Math.min(newest, (newestOf(observed, name)?.attempt ?? Number.POSITIVE_INFINITY) - 1);
       if (told?.state?.terminated && told.restartCount === attempt) return [exitAsTold(told, image)];
-      return attempt < 0 ? [] : [{ ...unseenExit, name, image, attempt }];
+      // What the API server was told of the end before a created instance is more than anybody knows here.
+      const isTold = told?.lastState?.terminated !== undefined && told.restartCount > attempt;
+      return attempt < 0 || isTold ? [] : [{ ...unseenExit, name, image, attempt }];
     });
   return lost.length === 0 ? observed : { ...observed, containers: [...observed.containers, ...lost] };
 }

@@ -317,6 +317,13 @@ const rows: readonly Row[] = [
     says: "syncing, Running, ContainerStatusUnknown: create container a (attempt 5): it exited with code 137",
   },
   {
+    name: "one whose start was cut short has left a log, and has not ended",
+    desired: desired(never),
+    observed: seen([sandbox()], [created()], { loggedAttempts: new Map([["a", 0]]) }),
+    memory: prepared,
+    says: "syncing, Pending, ContainerCreating: start container a (attempt 0)",
+  },
+  {
     name: "and with Never its work is not done twice",
     desired: desired(never),
     observed: seen([sandbox()], [], { loggedAttempts: new Map([["a", 0]]) }),

@@ -3,7 +3,7 @@ import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { ContainerState, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { DesiredNow } from "./desired.ts";
 import { emptyMemory, type PodMemory } from "./memory.ts";
-import { nothingObserved, type ObservedPod } from "./observed.ts";
+import { nothingObserved, type ObservedContainer, type ObservedPod } from "./observed.ts";
 import { decidePod } from "./pod.ts";
 import { unseenStatus } from "./status.ts";
 
@@ -349,6 +349,41 @@ test("a container that could not be started began in 1970, as the runtime tells 
   const { status } = decidePod(never, { ...observed, containers }, emptyMemory, settings, at("11:00:00"));
   const [first] = status.containerStatuses ?? [];
   expect(first?.state?.terminated).toMatchObject({ reason: "StartError", startedAt: "1970-01-01T00:00:00Z" });
+});
+
+test("of an instance that is only created the end before it is told, and never an end of its own", () => {
+  const created = { ...identity("a", 1), state: "created" } as const;
+  const lastOf = (loggedAttempts: ReadonlyMap<string, number>, containers: readonly ObservedContainer[]) => {
+    const { status } = decide({ ...observed, containers, loggedAttempts }, emptyMemory, at("11:00:01"));
+    const { lastState, restartCount } = status.containerStatuses?.find(({ name }) => name === "a") ?? {};
+    return { restartCount, last: lastState?.terminated?.reason };
+  };
+  const logged = new Map([["a", 1]]);
+  expect(lastOf(logged, [created])).toEqual({ restartCount: 1, last: "ContainerStatusUnknown" });
+  expect(lastOf(logged, [created, observed.containers[2]!])).toEqual({ restartCount: 1, last: "OOMKilled" });
+  expect(lastOf(logged, [{ ...created, ...identity("a", 2) }])).toEqual({
+    restartCount: 2,
+    last: "ContainerStatusUnknown",
+  });
+  expect(lastOf(new Map([["a", 0]]), [{ ...created, ...identity("a", 0) }])).toEqual({
+    restartCount: 0,
+    last: undefined,
+  });
+});
+
+test("a created instance that the API server was told of stays told after a restart of the agent", () => {
+  const created = { ...identity("a", 0), state: "created" } as const;
+  const idsAfter = (containerID: string | undefined) => {
+    const waiting = { reason: "RunContainerError" };
+    const before = { name: "a", state: { waiting }, ready: false, restartCount: 0, image: "", imageID: "" };
+    const told = { ...before, ...(containerID === undefined ? {} : { containerID }) };
+    const asked = { ...ofApi, pod: { ...ofApi.pod, status: { containerStatuses: [told] } } };
+    const { status } = decidePod(asked, { ...observed, containers: [created] }, emptyMemory, settings, at("11:00:01"));
+    return status.containerStatuses?.find(({ name }) => name === "a")?.containerID;
+  };
+  expect(idsAfter("containerd://a0")).toBe("containerd://a0");
+  expect(idsAfter("containerd://other")).toBeUndefined();
+  expect(idsAfter(undefined)).toBeUndefined();
 });
 
 test("the end of an earlier instance is told on when nothing is left of it", () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import { podUidLabel } from "../../proto/cri/labels.ts";
 import type { ContainerdVersion } from "../bed/containerd.ts";
 import { until } from "../bed/until.ts";
 import { randomOf } from "../random.ts";
@@ -26,14 +27,20 @@ async function killAtRandom(times: number, longestMs: number): Promise<void> {
   await node.startAgent();
 }
 
-/** How many sandboxes and containers the runtime has, by their states. */
+/**
+ * How many sandboxes and containers the runtime has, by their states. Of dead instances each container may keep one: of a start that was
+ * cut short it is what `kubectl describe` shows as the last state.
+ */
 async function population(): Promise<string> {
   const [sandboxes, containers] = await Promise.all([node.sandboxes(), node.containers()]);
   const count = (states: readonly number[]) =>
     [...Map.groupBy(states, (state) => state)].map(([state, all]) => `${all.length} in state ${state}`).toSorted();
+  const isDead = ({ state }: { readonly state: number }) => state === ContainerState.CONTAINER_EXITED;
+  const dead = Map.groupBy(containers.filter(isDead), ({ labels }) => labels[podUidLabel]);
+  const kept = new Set([...dead.values()].map(([first]) => first));
   return JSON.stringify({
     sandboxes: count(sandboxes.map(({ state }) => state)),
-    containers: count(containers.map(({ state }) => state)),
+    containers: count(containers.filter((each) => !kept.has(each)).map(({ state }) => state)),
   });
 }
 

@@ -119,7 +119,15 @@ describe.each<ContainerdVersion>(["1.6", "2.1"])("the event log of containerd %s
 });
 
 const seconds = (n: number) => BigInt(n * 1000) * 1_000_000n;
-const first = { id: "a", owner: "uid main", createdAt: seconds(10), startedAt: seconds(11), endedAt: seconds(20) };
+const first: Life = {
+  id: "a",
+  owner: "uid main",
+  createdAt: seconds(10),
+  startedAt: seconds(11),
+  endedAt: seconds(20),
+  endedBefore: new Set(),
+};
+const neverStarted: Life = { ...first, startedAt: undefined, endedAt: undefined };
 const second = { ...first, id: "b", createdAt: seconds(21), startedAt: seconds(22), endedAt: undefined };
 const pairs: readonly [sentence: string, later: Life, earlier: Life, isTwice: boolean][] = [
   ["one after the other", second, first, false],
@@ -128,6 +136,15 @@ const pairs: readonly [sentence: string, later: Life, earlier: Life, isTwice: bo
   ["the later one only made", { ...second, createdAt: seconds(19), startedAt: undefined }, first, true],
   ["the later one made while news of the end was late", { ...second, createdAt: seconds(19.9) }, first, false],
   ["the earlier one without an end", second, { ...first, endedAt: undefined }, true],
+  ["the earlier one never started, and not over", second, neverStarted, true],
+  ["the earlier one never started, and over by CRI", { ...second, endedBefore: new Set(["a"]) }, neverStarted, false],
+  ["the earlier one removed late without a start", second, { ...neverStarted, endedAt: seconds(25) }, true],
+  [
+    "the earlier one started after all",
+    { ...second, endedBefore: new Set(["a"]) },
+    { ...first, endedAt: seconds(25) },
+    true,
+  ],
 ];
 for (const [sentence, later, earlier, isTwice] of pairs)
   test(`two lives, ${sentence}, are ${isTwice ? "" : "not "}told`, () => {

@@ -1,4 +1,5 @@
 import { Client, credentials } from "@grpc/grpc-js";
+import { ContainerState, ListContainersRequest, ListContainersResponse } from "../../proto/cri/gen/api.ts";
 import {
   ContainerCreate,
   ContainerDelete,
@@ -10,6 +11,7 @@ import {
 } from "../../proto/cri/gen/containerd-events.ts";
 import { containerNameLabel, podUidLabel } from "../../proto/cri/labels.ts";
 import type { Containerd } from "../bed/containerd.ts";
+import { callCri } from "../bed/cri-call.ts";
 import { until } from "../bed/until.ts";
 
 /** One sandbox or container while it runs or could be started, by the runtime's clock in nanoseconds. */
@@ -22,6 +24,8 @@ export interface Life {
   readonly startedAt: bigint | undefined;
   /** When its process exited, or it was deleted without one. Undefined while it lives. */
   readonly endedAt: bigint | undefined;
+  /** The containers that CRI showed as ended right after this one was created. */
+  readonly endedBefore: ReadonlySet<string>;
 }
 
 export interface Recording {
@@ -33,7 +37,7 @@ export interface Recording {
 /** Records containerd's own event log from now on. Returns once the subscription stands. */
 export async function recordLives(containerd: Containerd): Promise<Recording> {
   const client = new Client(containerd.endpoint, credentials.createInsecure());
-  const owners = new Map<string, Promise<string>>();
+  const origins = new Map<string, Promise<Origin>>();
   const events: Envelope[] = [];
   let failure: Error | undefined;
   const stream = client.makeServerStreamRequest<SubscribeRequest, Envelope>(
@@ -50,7 +54,7 @@ export async function recordLives(containerd: Containerd): Promise<Recording> {
     if (event.topic !== "/containers/create") return;
     const { id } = ContainerCreate.decode(event.event!.value);
     // Asked at once: a container may be gone a moment later.
-    owners.set(id, ownerOf(containerd, id));
+    origins.set(id, originOf(containerd, id));
   });
   // The server does not say when the subscription stands, so something is done over and over until it shows.
   await until("an event of containerd", 10_000, async () => {
@@ -61,10 +65,8 @@ export async function recordLives(containerd: Containerd): Promise<Recording> {
   return {
     async lives() {
       if (failure !== undefined) throw failure;
-      return livesOf(
-        events,
-        new Map(await Promise.all([...owners].map(async ([id, owner]) => [id, await owner] as const))),
-      );
+      const known = [...origins].map(async ([id, origin]) => [id, await origin] as const);
+      return livesOf(events, new Map(await Promise.all(known)));
     },
     stop() {
       stream.cancel();
@@ -88,14 +90,19 @@ export function livedTwice(lives: readonly Life[]): readonly string[] {
 /** A start that was cut short CRI shows as an exit some milliseconds before containerd tells of it. */
 const TOLD_LATE_NS = 500_000_000n;
 
-/** Two that run at once overlap, however shortly; of two of which the later one was not started yet that news may be late. */
-function overlap({ endedAt }: Life, { createdAt, startedAt }: Life): boolean {
+/**
+ * Two that run at once overlap, however shortly; of two of which the later one was not started yet that news may be late. Of one that was
+ * never started CRI alone tells the end: no event comes of a start that was cut short before it had a process.
+ */
+function overlap(earlier: Life, { createdAt, startedAt, endedBefore }: Life): boolean {
+  const { id, endedAt } = earlier;
+  if (earlier.startedAt === undefined && endedBefore.has(id)) return false;
   if (endedAt === undefined) return true;
   const ranAtOnce = startedAt !== undefined && startedAt < endedAt;
   return ranAtOnce || createdAt + TOLD_LATE_NS < endedAt;
 }
 
-function livesOf(events: readonly Envelope[], owners: ReadonlyMap<string, string>): readonly Life[] {
+function livesOf(events: readonly Envelope[], origins: ReadonlyMap<string, Origin>): readonly Life[] {
   const lives = new Map<string, Life>();
   const change = (id: string, how: (life: Life) => Partial<Life>) => {
     const life = lives.get(id);
@@ -107,7 +114,8 @@ function livesOf(events: readonly Envelope[], owners: ReadonlyMap<string, string
     switch (topic) {
       case "/containers/create": {
         const { id } = ContainerCreate.decode(bytes);
-        lives.set(id, { id, owner: owners.get(id) ?? id, createdAt: at, startedAt: undefined, endedAt: undefined });
+        const { owner, endedBefore } = origins.get(id) ?? { owner: id, endedBefore: new Set<string>() };
+        lives.set(id, { id, owner, createdAt: at, startedAt: undefined, endedAt: undefined, endedBefore });
         break;
       }
       case "/tasks/create":
@@ -134,6 +142,23 @@ function livesOf(events: readonly Envelope[], owners: ReadonlyMap<string, string
     }
   }
   return [...lives.values()].toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+}
+
+interface Origin {
+  readonly owner: string;
+  readonly endedBefore: ReadonlySet<string>;
+}
+
+async function originOf(containerd: Containerd, id: string): Promise<Origin> {
+  const [owner, endedBefore] = await Promise.all([ownerOf(containerd, id), endedIn(containerd)]);
+  return { owner, endedBefore };
+}
+
+async function endedIn({ endpoint }: Containerd): Promise<ReadonlySet<string>> {
+  const exited = ListContainersRequest.fromPartial({ filter: { state: { state: ContainerState.CONTAINER_EXITED } } });
+  const request = [ListContainersRequest, exited] as const;
+  const { containers } = await callCri(endpoint, "RuntimeService/ListContainers", request, ListContainersResponse);
+  return new Set(containers.map(({ id }) => id));
 }
 
 async function ownerOf(containerd: Containerd, id: string): Promise<string> {

@@ -371,7 +371,7 @@ test("a container that is still being created for an agent that died is found, a
   await stage.advance("5s");
   expect(stage.told()).toMatchInlineSnapshot(`
     "1s web: failed to create container a (attempt 0): it has not run yet: name "default/web-node/a #0" is reserved for "container-2"
-    1s report web Running: a waiting CreateContainerError
+    1s report web Pending: a waiting CreateContainerError
     2s web: start container a (attempt 0)
     2s report web Running, ready: a running"
   `);

@@ -175,17 +175,16 @@ scenario(
       1s web: create container a (attempt 1): it exited with code 128
       1s report web Running: a waiting RunContainerError (restarts: 1)
       1s web: failed to start container a (attempt 1): failed to create containerd task: no such file
-      1s web: remove container a: it never ran, and a newer instance exists
       1s report web Running: a waiting CrashLoopBackOff (restarts: 1)
+      1s web: remove container a: a newer instance has ended too
       11s web: create container a (attempt 2): it exited with code 128
       11s report web Running: a waiting RunContainerError (restarts: 2)
       11s web: failed to start container a (attempt 2): failed to create containerd task: no such file
-      11s web: remove container a: it never ran, and a newer instance exists
       11s report web Running: a waiting CrashLoopBackOff (restarts: 2)
+      11s web: remove container a: a newer instance has ended too
       31s web: create container a (attempt 3): it exited with code 128
       31s report web Running: a waiting RunContainerError (restarts: 3)
       31s web: start container a (attempt 3)
-      31s web: remove container a: it never ran, and a newer instance exists
       31s report web Running, ready: a running (restarts: 3)"
     `);
   },

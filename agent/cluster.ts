@@ -5,7 +5,7 @@ import type { PodUid } from "../proto/ids.ts";
 import type { Node, Pod, PodStatus } from "../proto/kubernetes/gen/types.ts";
 import { type ClusterFactsParts, createClusterFacts, type FollowedFacts } from "./cluster-facts.ts";
 import type { DesiredPod } from "./decide/desired.ts";
-import type { PodEvent } from "./decide/event.ts";
+import { type PodEvent, unreadableEvent } from "./decide/event.ts";
 import { nodeReference } from "./decide/node.ts";
 import type { Stage } from "./decide/stage.ts";
 import type { Beginning, Taken } from "./decide/taken.ts";
@@ -13,7 +13,7 @@ import { type ApiPodListener, followApiPods } from "./desired/api-pods.ts";
 import type { DesiredPods } from "./desired/pods.ts";
 import { createEventRecorder, type EventRecorder } from "./report/event.ts";
 import { createMirrorPods, type MirrorPods } from "./report/mirror.ts";
-import { createPodEvents } from "./report/pod-event.ts";
+import { createPodEvents, type PodEvents } from "./report/pod-event.ts";
 import { createPodStatusReport, type PodStatusReport } from "./report/pod-status.ts";
 import { type DnsTrouble, dnsTroubles } from "./translate/dns.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
@@ -94,7 +94,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
   const facts = createClusterFacts({ ...parts, ...telling, desired });
   const dns = createDnsEvents({ recorder, nodeName: parts.nodeName, podOf, facts: telling.facts });
   const newsOfStatics = createNewsOfStatics();
-  const listener = createListener({ statuses, mirrors, recorder, facts, desired });
+  const listener = createListener({ statuses, mirrors, recorder, events, facts, desired });
 
   return {
     async follow(signal) {
@@ -115,7 +115,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       events.begins(beginning, dns(beginning));
     },
     took: events.took,
-    probed: events.probed,
+    probed: events.tell,
     finished(uid) {
       events.finished(uid);
       statuses.finished(uid);
@@ -140,12 +140,13 @@ interface Listening {
   readonly statuses: PodStatusReport;
   readonly mirrors: MirrorPods;
   readonly recorder: EventRecorder;
+  readonly events: Pick<PodEvents, "tell">;
   readonly facts: Pick<FollowedFacts, "apiHeard">;
   readonly desired: Pick<DesiredPods, "judge">;
 }
 
 /** Who hears of pods as the API server has them, each in its turn. */
-function createListener({ statuses, mirrors, recorder, facts, desired }: Listening): ApiPodListener {
+function createListener({ statuses, mirrors, recorder, events, facts, desired }: Listening): ApiPodListener {
   return {
     seen(pod, asOf) {
       statuses.seen(pod, asOf);
@@ -154,6 +155,9 @@ function createListener({ statuses, mirrors, recorder, facts, desired }: Listeni
     gone(pod) {
       statuses.gone(pod);
       mirrors.gone(pod);
+    },
+    unreadable({ metadata: { uid, namespace, name } }, problem) {
+      events.tell(uid as PodUid, `${namespace}/${name}`, unreadableEvent(problem));
     },
     complete() {
       facts.apiHeard();

@@ -210,6 +210,21 @@ test("a node that runs short when its agent starts is never told to have enough"
   ]);
 });
 
+test("a Node that cannot be read is asked for again, later each time, and reported once it can be", async () => {
+  const clock = new FakeClock();
+  const kube = new FakeKube({ clock });
+  const spec = { taints: [null] } as unknown as Node["spec"];
+  await kube.user.create(nodes, { metadata: { name: "node-a" }, spec });
+  const { log, ready, told } = createScene({ clock, kube });
+  await clock.advance(60_000);
+  expect(told().filter((line) => line.includes("create nodes")).length).toBeLessThan(15);
+  const problem = "spec.taints[0]: Invalid type: got null, expected object";
+  expect(log.told()).toContain(`error: the API server's Node cannot be read, and is left aside: ${problem}`);
+  await kube.user.patch(nodes, "node-a", { type: "merge", body: { spec: { taints: null } } });
+  await clock.advance(60_000);
+  expect(await ready()).toContain(READY);
+});
+
 test("another address is reported at once, a new image soon", async () => {
   const { clock, runtime, addresses, node, room, told } = createScene();
   await clock.advance(100_000);

@@ -187,6 +187,11 @@ export function eventOfProbe(
   }
 }
 
+/** What is told of a pod of the API that is none as this release knows them. The kubelet tells nobody, and hears of no pod any more. */
+export function unreadableEvent(problem: string): PodEvent {
+  return warning("FailedValidation", `Error validating pod from api, ignoring: ${problem}`);
+}
+
 /** Two containers of one image are one pull; it is told of the first. */
 function containerOf(pod: Pod | undefined, image: string): Container | undefined {
   return pod && allContainers(pod.spec).find((container) => imageOf(container) === image);

@@ -7,7 +7,8 @@ import { isEqual, type Merge, seenAt } from "./merge.ts";
 
 /** What the API server says of the pods that are bound to this node. Mirror pods are not among them: they are answers of ours. */
 export type ApiNews =
-  | { readonly kind: "complete"; readonly pods: readonly Pod[] }
+  /** `unreadable`: what the API server has besides, and nobody here can make out. They stay as they were. */
+  | { readonly kind: "complete"; readonly pods: readonly Pod[]; readonly unreadable?: readonly PodUid[] }
   | { readonly kind: "changed"; readonly pod: Pod }
   | { readonly kind: "gone"; readonly uid: PodUid };
 
@@ -83,7 +84,8 @@ function lostBy(
 ): readonly DesiredPod[] {
   switch (news.kind) {
     case "complete": {
-      const told = new Set(news.pods.map(({ metadata }) => metadata.uid));
+      const told = new Set<string | undefined>(news.pods.map(({ metadata }) => metadata.uid));
+      for (const uid of news.unreadable ?? []) told.add(uid);
       return [...all()].filter(({ uid }) => !told.has(uid));
     }
     case "changed":

@@ -1,10 +1,11 @@
 import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { answerTo, byAge } from "../decide/admission.ts";
 import type { AdmittingNode } from "../decide/admitting-node.ts";
 import { isTerminal } from "../decide/api-pod.ts";
-import type { Admission, DesiredPod } from "../decide/desired.ts";
+import { type Admission, type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { createPlaces } from "../decide/places.ts";
 import { isUnseen } from "../decide/status.ts";
 import { unsupportedFeatures } from "../decide/support.ts";
@@ -42,6 +43,7 @@ export interface Admissions {
 
 export interface AdmissionsSettings extends AdmissionParts {
   readonly clock: Clock;
+  readonly log: Log;
   readonly pods: () => PodIndex;
   readonly isInCluster: boolean;
   /** The node was asked for: who waits for that is to be judged again. */
@@ -49,7 +51,7 @@ export interface AdmissionsSettings extends AdmissionParts {
 }
 
 export function createAdmissions(settings: AdmissionsSettings): Admissions {
-  const { pods, isBegun, isInCluster } = settings;
+  const { pods, log, isBegun, isInCluster } = settings;
   const places = createPlaces();
   const candidates = new Set<PodUid>();
   const unseen = new Set<PodUid>();
@@ -72,9 +74,19 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
     return said === "admitted" ? said : { kind: "rejected", ...said };
   }
 
+  /** A mistake of ours costs no more than this pod: the others are answered. */
+  function answerSafely(pod: DesiredPod): ReturnType<typeof answer> {
+    try {
+      return answer(pod);
+    } catch (error) {
+      log.error({ err: error, pod: fullNameOf(pod.pod), uid: pod.uid }, "the pod cannot be judged, and waits");
+      return undefined;
+    }
+  }
+
   /** The pod with its answer, which counts from now on; none while there is no answer. */
   function settle(pod: DesiredPod): readonly DesiredPod[] {
-    const said = answer(pod);
+    const said = answerSafely(pod);
     if (said === undefined) return [];
     const { admission: _, ...admitted } = pod;
     const settled = said === "admitted" ? admitted : { ...pod, admission: said };

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import type { FollowListener } from "../../kube/follow.ts";
 import { pods } from "../../kube/resource.ts";
@@ -23,7 +23,8 @@ async function createScene({ isFollowing = true } = {}) {
     nodeName: "n",
     log,
     async hear(news: Parameters<Parameters<typeof followApiPods>[0]["hear"]>[0]) {
-      if (news.kind === "complete") heard.push(`all: ${news.pods.map(nameOf).join(" ")}`);
+      if (news.kind === "complete")
+        heard.push(`all: ${[...news.pods.map(nameOf), ...(news.unreadable ?? []).map((uid) => `${uid}?`)].join(" ")}`);
       else if (news.kind === "changed") heard.push(`changed: ${nameOf(news.pod)}`);
       else heard.push("gone");
     },
@@ -33,6 +34,7 @@ async function createScene({ isFollowing = true } = {}) {
         heard.push(`[${nameOf(pod)}]`);
       },
       gone: (pod: Pod) => heard.push(`[${nameOf(pod)} is gone]`),
+      unreadable: (pod: Pod, problem: string) => heard.push(`[${nameOf(pod)}: ${problem}]`),
       complete: () => heard.push("[all]"),
       away: () => heard.push("[away]"),
       back: () => heard.push("[back]"),
@@ -138,26 +140,67 @@ test("what is no pod is left aside, and one that was known before stays as it wa
     replaced([bad("web")], "2", false);
   };
   await scene.follow();
-  expect(scene.heard()).toEqual(["[web]", "[all]", "all: web", "[web]", "changed: web", "[web]", "[all]", "all: web"]);
-  expect(new Set(scene.log.told())).toEqual(
-    new Set(["warn: what the API server says of a pod cannot be read, and is left aside"]),
-  );
+  expect(scene.heard()).toEqual([
+    "[db: spec.containers: Required value]",
+    "[web]",
+    "[all]",
+    "all: web db-1?",
+    "[web: spec.containers: Required value]",
+    "[web]",
+    "changed: web",
+    "[web]",
+    "[all]",
+    "all: web",
+  ]);
+  const left = "what the API server says of a pod cannot be read, and is left aside: spec.containers: Required value";
+  expect(scene.log.told()).toEqual([`warn: ${left}`, `warn: ${left}`]);
 });
 
-test("a pod with a container that is none is left aside, and the others are heard of", async () => {
+describe("of what is no pod it is said where and why, and the others are heard of", () => {
+  const container = { name: "a" };
+  const rows: readonly (readonly [odd: object, problem: string])[] = [
+    [{ containers: [null] }, "spec.containers[0]: Invalid type: got null, expected object"],
+    [{ containers: ["a"] }, "spec.containers[0]: Invalid type: got string, expected object"],
+    [{ containers: [{}] }, "spec.containers[0].name: Required value"],
+    [{ containers: [container], initContainers: {} }, "spec.initContainers: Invalid type: got object, expected array"],
+    [
+      { containers: [{ ...container, ports: [null] }] },
+      "spec.containers[0].ports[0]: Invalid type: got null, expected object",
+    ],
+    [
+      { containers: [container], readinessGates: [null] },
+      "spec.readinessGates[0]: Invalid type: got null, expected object",
+    ],
+    [
+      { containers: [container], nodeSelector: { disk: 1 } },
+      "spec.nodeSelector[disk]: Invalid type: got 1, expected string",
+    ],
+  ];
+  for (const [spec, problem] of rows)
+    test(problem, async () => {
+      const scene = await createScene({ isFollowing: false });
+      const podOf = (name: string, of: object) =>
+        ({ metadata: { uid: name, name, namespace: "shop" }, spec: of }) as Pod;
+      scene.kube.follow = async (_resource, _selector, listener) => {
+        const { replaced, changed } = listener as unknown as FollowListener<Pod>;
+        replaced([podOf("odd", spec), podOf("web", { containers: [container] })], "1", false);
+        changed("modified", podOf("odd", spec));
+        changed("deleted", podOf("odd", spec));
+      };
+      await scene.follow();
+      expect(scene.heard()).toEqual([`[odd: ${problem}]`, "[web]", "[all]", "all: web odd?", "[odd is gone]", "gone"]);
+    });
+});
+
+test("a field that is null is not given", async () => {
   const scene = await createScene({ isFollowing: false });
-  const withSpec = (name: string, spec: object) => ({ metadata: { uid: name, name, namespace: "shop" }, spec }) as Pod;
-  scene.kube.follow = async (_resource, _selector, listener) => {
-    const { replaced } = listener as unknown as FollowListener<Pod>;
-    const bad = [
-      withSpec("null", { containers: [null] }),
-      withSpec("text", { containers: ["a"] }),
-      withSpec("init", { containers: [], initContainers: [null] }),
-    ];
-    replaced([...bad, withSpec("web", { containers: [{ name: "a" }] })], "1", false);
-  };
+  const metadata = { uid: "web", name: "web", namespace: "shop", deletionTimestamp: null };
+  const spec = { containers: [{ name: "a", ports: null }], initContainers: null, volumes: null };
+  scene.kube.follow = async (_resource, _selector, listener) =>
+    (listener as unknown as FollowListener<Pod>).replaced([{ metadata, spec } as unknown as Pod], "1", false);
   await scene.follow();
   expect(scene.heard()).toEqual(["[web]", "[all]", "all: web"]);
+  expect(scene.told.map((pod) => pod.spec as unknown)).toEqual([{ containers: [{ name: "a" }] }]);
 });
 
 test("who manages which field is not kept", async () => {

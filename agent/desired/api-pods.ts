@@ -3,8 +3,11 @@ import type { Kube } from "../../kube/client.ts";
 import { isToldByConnection, type KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
+import { describeFieldError, type FieldError, required } from "../../proto/kubernetes/field-error.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { readTold } from "../../proto/kubernetes/told-shape.ts";
 import { type AsOf, mirroredUid } from "../decide/api-pod.ts";
+import { fullNameOf } from "../decide/desired.ts";
 import type { ApiNews } from "../decide/merge-api.ts";
 import { createTrouble } from "./trouble.ts";
 
@@ -13,6 +16,8 @@ export interface ApiPodListener {
   /** `asOf`: the complete list that the pod was in. */
   seen(pod: Pod, asOf?: AsOf): void;
   gone(pod: Pod): void;
+  /** What is said of it cannot be read; told once for each problem. Its `metadata` has a name, a namespace and a uid. */
+  unreadable(pod: Pod, problem: string): void;
   /** Everything there is has been seen. */
   complete(): void;
   /** The API server cannot be heard; what was seen stays as it was. */
@@ -44,12 +49,17 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
     });
   }
 
+  const odd = createOddPods(log, listener);
+
   /** What is no pod as we know them changes nothing: one that runs stays as it was. */
   function readable(told: Pod): readonly Pod[] {
-    if (isPod(told)) return [withoutManagedFields(told)];
-    const { uid = "" } = told.metadata;
-    log.warn({ uid, pod: told.metadata.name }, "what the API server says of a pod cannot be read, and is left aside");
-    const before = known.get(uid);
+    const { pod, problem } = readPod(told);
+    if (problem === undefined) {
+      odd.forget(pod);
+      return [pod];
+    }
+    odd.met(told, describeFieldError(problem));
+    const before = known.get(told.metadata.uid ?? "");
     return before === undefined ? [] : [before];
   }
 
@@ -71,11 +81,16 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
       for (const pod of [...known.values()]) if (!uids.has(pod.metadata.uid)) lose(pod);
       for (const pod of all) see(pod, { resourceVersion, hasGoneBack });
       listener.complete();
-      hear({ kind: "complete", pods: all.filter(own) });
+      // Those of an earlier agent run on, too.
+      const unreadable = told.flatMap(({ metadata: { uid } }) =>
+        uid === undefined || uids.has(uid) ? [] : (uid as PodUid),
+      );
+      hear({ kind: "complete", pods: all.filter(own), ...(unreadable.length > 0 && { unreadable }) });
     },
     changed(kind: "added" | "modified" | "deleted", told: Pod) {
       if (kind === "deleted") {
         const pod = known.get(told.metadata.uid ?? "") ?? told;
+        odd.forget(told);
         lose(pod);
         if (own(pod)) hear({ kind: "gone", uid: pod.metadata.uid as PodUid });
         return;
@@ -98,15 +113,46 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
   await kube.follow(pods(), { fieldSelector: `spec.nodeName=${nodeName}` }, follow, signal);
 }
 
-/** As much of a pod as nothing can be done without. The server has checked the rest. */
-function isPod(told: Pod): boolean {
-  const { metadata, spec } = told;
-  const isNamed = Boolean(metadata.uid && metadata.name && metadata.namespace);
-  return isNamed && areContainers(spec?.containers) && areContainers(spec.initContainers ?? []);
+type PodReading =
+  | { readonly pod: Pod; readonly problem?: never }
+  | { readonly pod?: never; readonly problem: FieldError };
+
+/** The pod, or what keeps it from being one. Whether its values make sense the server has checked. */
+function readPod(told: Pod): PodReading {
+  const { object, problem } = readTold("Pod", withoutManagedFields(told));
+  if (problem !== undefined) return { problem };
+  const missing = missingField(told, object);
+  return missing === undefined ? { pod: object } : { problem: required(missing) };
 }
 
-function areContainers(list: unknown): boolean {
-  return Array.isArray(list) && list.every((each) => typeof each?.name === "string");
+/** Of what every pod has, and what nothing can be done without, the first that this one lacks. */
+function missingField(told: Pod, { metadata, spec }: Pod): string | undefined {
+  const nameless = (["uid", "name", "namespace"] as const).find((field) => !metadata[field]);
+  if (nameless !== undefined) return `metadata.${nameless}`;
+  if (!Array.isArray(told.spec?.containers)) return "spec.containers";
+  const lists = { containers: spec.containers, initContainers: spec.initContainers ?? [] };
+  return Object.entries(lists)
+    .flatMap(([list, containers]) =>
+      containers.map(({ name }, index) => ({ name, field: `spec.${list}[${index}].name` })),
+    )
+    .find(({ name }) => name === "")?.field;
+}
+
+/** Tells of each pod that cannot be read, once for each thing that is wrong with it. */
+function createOddPods(log: Log, listener: Pick<ApiPodListener, "unreadable">) {
+  const told = new Map<unknown, string>();
+  return {
+    met(pod: Pod, problem: string): void {
+      const { uid, name, namespace } = pod.metadata;
+      if (told.get(uid) === problem) return;
+      told.set(uid, problem);
+      const isNamed = [uid, name, namespace].every((each) => typeof each === "string" && each !== "");
+      const whose = isNamed ? fullNameOf(pod) : name;
+      log.warn({ pod: whose, uid }, `what the API server says of a pod cannot be read, and is left aside: ${problem}`);
+      if (isNamed) listener.unreadable(pod, problem);
+    },
+    forget: ({ metadata }: Pod) => void told.delete(metadata.uid),
+  };
 }
 
 /** Who set which field is of use to nobody here, and often larger than the pod. */

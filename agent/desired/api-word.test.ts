@@ -164,6 +164,34 @@ test("a node that starts without its API server knows its pods, and ends none", 
   expect(next.wanted(web).termination?.why).toBe("the API server does not have it any more");
 });
 
+test("a pod of the last agent that the API server has, in words that cannot be read, runs on", async () => {
+  const first = createScene();
+  await first.desired.restore();
+  await first.complete(podOf("web"));
+  const next = first.restart();
+  await next.desired.restore();
+  await next.desired.hear({ kind: "complete", pods: [], unreadable: [web] });
+  expect(next.wanted(web).termination).toBeUndefined();
+});
+
+test("a pod that nobody can judge, by a mistake of ours, waits, and the others begin", async () => {
+  const scene = createScene();
+  await scene.desired.restore();
+  const tripping = podOf("web");
+  Object.defineProperty(tripping.spec, "nodeSelector", {
+    get() {
+      throw new Error("a mistake");
+    },
+  });
+  await scene.complete(tripping, podOf("db"));
+  scene.desired.judge();
+  await rest();
+  expect(scene.wanted(web).admission).toEqual({ kind: "awaited" });
+  expect(scene.wanted("db" as PodUid).admission).toBeUndefined();
+  const line = "error: the pod cannot be judged, and waits";
+  expect(scene.log.told()).toEqual([line, line]);
+});
+
 test("a node that has left its cluster ends the pods of it", async () => {
   const first = createScene();
   await first.desired.restore();

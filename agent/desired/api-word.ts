@@ -120,6 +120,7 @@ function note(present: Set<string | undefined>, news: ApiNews): void {
     case "complete":
       present.clear();
       for (const { metadata } of news.pods) present.add(metadata.uid);
+      for (const uid of news.unreadable ?? []) present.add(uid);
       return;
     case "changed":
       present.add(news.pod.metadata.uid);

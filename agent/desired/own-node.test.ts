@@ -12,6 +12,7 @@ function at(version: string, uid = "u1"): Node {
 }
 
 function createScene() {
+  const log = new FakeLog();
   const told: string[] = [];
   let listener: FollowListener<KubeObject> | undefined;
   const kube: Pick<Kube, "follow"> = {
@@ -23,7 +24,7 @@ function createScene() {
   const own = createOwnNode({
     kube,
     nodeName: "node-a",
-    log: new FakeLog(),
+    log,
     changed: () => void told.push(print()),
     back: () => void told.push("back"),
   });
@@ -35,7 +36,7 @@ function createScene() {
   }
   void own.follow(new AbortController().signal);
   if (listener === undefined) throw new Error("nobody follows");
-  return { own, told: () => told.splice(0), listener, latest: print };
+  return { own, log, told: () => told.splice(0), listener, latest: print };
 }
 
 test("a node is unknown until the API server was heard", () => {
@@ -48,6 +49,23 @@ test("a node is unknown until the API server was heard", () => {
   listener.back();
   listener.changed("deleted", at("8"));
   expect(told()).toEqual(["u1 at 6", "u1 at 7", "back", "undefined"]);
+});
+
+test("a Node that is none as we know them is told of, and changes nothing", () => {
+  const { own, log, listener, told, latest } = createScene();
+  const odd = (version: string) => ({ ...at(version), spec: { taints: [null] } }) as unknown as Node;
+  listener.replaced([odd("5")], "5", false);
+  own.heard(odd("5"));
+  expect(latest()).toBe("unknown");
+  listener.changed("modified", at("6"));
+  listener.changed("modified", odd("7"));
+  expect([told(), latest()]).toEqual([["follows metadata.name=node-a", "u1 at 6"], "u1 at 6"]);
+  const problem = "spec.taints[0]: Invalid type: got null, expected object";
+  expect(log.told()).toEqual([
+    `error: the API server's Node cannot be read, and is left aside: ${problem}`,
+    "info: the node's own object can be read again",
+    `error: the API server's Node cannot be read, and is left aside: ${problem}`,
+  ]);
 });
 
 test("what is late does not take the place of what is later", () => {

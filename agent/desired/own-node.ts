@@ -2,7 +2,10 @@ import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import type { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
+import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
+import { readTold } from "../../proto/kubernetes/told-shape.ts";
+import { createTrouble } from "./trouble.ts";
 
 export interface OwnNodeParts {
   readonly kube: Pick<Kube, "follow">;
@@ -35,6 +38,17 @@ export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodePar
   /** The latest version at which anything was heard. */
   let version = "";
 
+  const trouble = createTrouble(log, { node: nodeName }, "the node's own object can be read again");
+
+  /** What is no Node as we know them changes nothing: the one that is known stays as it was. */
+  function settleAs(told: Node): void {
+    const { object, problem } = readTold("Node", told);
+    if (problem === undefined) {
+      trouble.over();
+      settle(object, object.metadata.resourceVersion);
+    } else trouble.met(`the API server's Node cannot be read, and is left aside: ${describeFieldError(problem)}`);
+  }
+
   function settle(found: Node | undefined, at: string | undefined): void {
     const isEcho = found !== undefined && node !== undefined && node !== "unknown" && at === version;
     if (isEcho || isLater(version, at)) return;
@@ -46,7 +60,7 @@ export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodePar
 
   return {
     latest: () => node,
-    heard: (found) => settle(found, found.metadata.resourceVersion),
+    heard: settleAs,
     missed() {
       // What was seen last is gone, and the answer carries no version: nothing that is followed by now may bring it back.
       node = undefined;
@@ -57,10 +71,13 @@ export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodePar
         replaced([found]: readonly Node[], resourceVersion: string, hasGoneBack: boolean) {
           // What was heard before is of a past that the server does not have any more.
           if (hasGoneBack) version = "";
-          settle(found, resourceVersion);
+          if (found === undefined) settle(found, resourceVersion);
+          else settleAs(found);
         },
-        changed: (kind: "added" | "modified" | "deleted", found: Node) =>
-          settle(kind === "deleted" ? undefined : found, found.metadata.resourceVersion),
+        changed(kind: "added" | "modified" | "deleted", found: Node) {
+          if (kind === "deleted") settle(undefined, found.metadata.resourceVersion);
+          else settleAs(found);
+        },
         away: (error: KubeError) => log.debug({ err: error }, "the node's own object is not followed"),
         back,
       };

@@ -63,6 +63,7 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
   const admissions: Admissions = createAdmissions({
     ...settings.admission,
     clock,
+    log,
     pods: () => pods,
     isInCluster,
     asked: judge,

@@ -113,8 +113,7 @@ function parsed(record: string): unknown {
 /** Decisions are total over pods, not over whatever an earlier release may have let pass and recorded. */
 async function shapedAs(record: unknown): Promise<DesiredPod> {
   const desired = record as Unchecked<DesiredPod> | null;
-  // An API server may be newer than this release, and has judged its pods itself.
-  const [wrong] = isOfApi(desired) ? [] : await shapeErrors(desired?.pod);
+  const [wrong] = isOfApi(desired) ? await oddities(desired?.pod) : await shapeErrors(desired?.pod);
   if (isFramed(desired) && wrong === undefined) return desired as DesiredPod;
   const why = wrong === undefined ? "a field of its frame is missing" : describeFieldError(wrong);
   throw new RecordError("SHAPE", `it is whole, and no record of this release: ${why}`);
@@ -124,6 +123,12 @@ async function shapeErrors(pod: unknown): Promise<readonly FieldError[]> {
   // Loaded with the first record of a manifest: an agent without any has no need of it in its memory.
   const { checkPodShape } = await import("../../proto/kubernetes/pod-shape.ts");
   return checkPodShape({ apiVersion: "v1", kind: "Pod", ...(pod as object) }).errors ?? [];
+}
+
+/** An API server may be newer than this release, and has judged its pods itself. */
+async function oddities(pod: unknown): Promise<readonly FieldError[]> {
+  const { readTold } = await import("../../proto/kubernetes/told-shape.ts");
+  return [readTold("Pod", pod).problem ?? []].flat();
 }
 
 /** What it says, field by field, if it says that at all. */

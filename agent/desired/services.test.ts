@@ -85,6 +85,21 @@ test("what no variable tells of is not kept", async () => {
   expect(names()).toEqual([]);
 });
 
+test("a Service that is none as we know them costs only itself", async () => {
+  const { kube, make, begin } = await createScene();
+  const odd = (spec: object) => spec as ServiceSpec;
+  const ports = [{ port: 80 }, null, { port: "http" }, { name: 5, port: 81, protocol: {} }];
+  await make("shop", "web", odd({ ports }));
+  await make("shop", "number", odd({ clusterIP: 5 }));
+  await make("shop", "object", odd({ ports: {} }));
+  const { known } = begin();
+  await rest();
+  expect(known.latest()?.map(({ metadata, spec }) => [metadata.name, spec.ports])).toEqual([
+    ["web", [{ port: 80 }, { port: 81 }]],
+  ]);
+  expect(kube.watches).toBe(1);
+});
+
 test("an outage changes nothing of what was read; what is refused before is told, and its end", async () => {
   const { clock, kube, make, begin } = await createScene();
   await make("shop", "web");

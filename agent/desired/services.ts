@@ -85,18 +85,22 @@ export function createServices(settings: ServicesSettings): Services {
   };
 }
 
-/** As much of it as containers are told; undefined where that is nothing. */
+/** As much of it as containers are told; undefined where that is nothing, or what no Service is like. */
 function kept({ metadata: { namespace, name }, spec }: Service): Service | undefined {
   const { clusterIP, ports } = spec ?? {};
-  if (namespace === undefined || name === undefined || !clusterIP || clusterIP === "None") return undefined;
+  if (!isText(namespace) || !isText(name) || !isText(clusterIP) || clusterIP === "None") return undefined;
   if (!Array.isArray(ports)) return undefined;
-  const told = (ports as readonly (ServicePort | null)[]).flatMap((port) => (port === null ? [] : [keptPort(port)]));
-  return { metadata: { namespace, name }, spec: { clusterIP, ports: told } };
+  return { metadata: { namespace, name }, spec: { clusterIP, ports: ports.flatMap((port) => keptPort(port) ?? []) } };
 }
 
-function keptPort({ name, port, protocol }: ServicePort): ServicePort {
-  return { port, ...(name === undefined ? {} : { name }), ...(protocol === undefined ? {} : { protocol }) };
+/** Undefined where it cannot be told of: each pod of the namespace would trip over it. */
+function keptPort(told: ServicePort | null): ServicePort | undefined {
+  const { name, port, protocol } = told ?? {};
+  if (!Number.isInteger(port)) return undefined;
+  return { port: Number(port), ...(isText(name) && { name }), ...(isText(protocol) && { protocol }) };
 }
+
+const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 
 const FOLDER = "berth";
 const NAME = "services.json";

@@ -17,7 +17,7 @@ import {
 } from "../decide/node.ts";
 import type { NodeSettings } from "../decide/node-settings.ts";
 import type { ObservedNode } from "../decide/observed-node.ts";
-import { registerNode } from "./registration.ts";
+import { readNode, registerNode } from "./registration.ts";
 import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
 /** What is known of the Node object; `agent/desired/own-node.ts` follows it. */
@@ -112,7 +112,7 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
   async function report(node: Node, decided: NodeDecision, signal: AbortSignal): Promise<NodeMemory | undefined> {
     if (decided.patch === undefined) return decided.memory;
     try {
-      const answer = await send(parts, node, decided.patch, signal);
+      const answer = readNode(await send(parts, node, decided.patch, signal));
       taken(answer);
       return answeredNode(decided, answer);
     } catch (error) {

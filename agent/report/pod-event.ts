@@ -13,7 +13,8 @@ export interface PodEvents {
   begins(beginning: Beginning, besides?: readonly PodEvent[]): void;
   took(taken: Taken): void;
   report(desired: DesiredPod, status: PodStatus): void;
-  probed(uid: PodUid, pod: string, event: PodEvent): void;
+  /** Something else has happened to the pod, `namespace/name`. */
+  tell(uid: PodUid, pod: string, event: PodEvent): void;
   finished(uid: PodUid): void;
 }
 
@@ -103,7 +104,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSe
       memory.status = status;
       tell({ uid, pod: fullNameOf(pod) }, eventsOfStatus(pod, before, status));
     },
-    probed: (uid, pod, event) => tell({ uid, pod }, [event]),
+    tell: (uid, pod, event) => tell({ uid, pod }, [event]),
     finished: (uid) => void memories.delete(uid),
   };
 }

@@ -2,8 +2,11 @@ import type { Bell } from "../../host/bell.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
+import { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
+import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
+import { readTold } from "../../proto/kubernetes/told-shape.ts";
 import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
 export interface RegistrationParts {
@@ -48,15 +51,22 @@ export async function registerNode(parts: RegistrationParts, signal: AbortSignal
   }
 }
 
+/** Throws `KubeError` for what is no Node as we know them, which is asked for again like what did not come. */
+export function readNode(answer: Node): Node {
+  const { object, problem } = readTold("Node", answer);
+  if (problem === undefined) return object;
+  throw new KubeError("NOT_JSON", `the API server's Node cannot be read: ${describeFieldError(problem)}`);
+}
+
 async function attempt(parts: RegistrationParts, signal: AbortSignal): Promise<Registered> {
   const { kube, nodeName, wanted, deadlineMs } = parts;
   const options = { lane: "heartbeat", deadlineMs, signal } as const;
   try {
-    return { node: await kube.create(nodes, wanted(), options), isCreated: true };
+    return { node: readNode(await kube.create(nodes, wanted(), options)), isCreated: true };
   } catch (refusal) {
     if (!hasCode(refusal, "ALREADY_EXISTS", "FORBIDDEN")) throw refusal;
     try {
-      return { node: await kube.get(nodes, nodeName, options), isCreated: false };
+      return { node: readNode(await kube.get(nodes, nodeName, options)), isCreated: false };
     } catch (error) {
       // Why it may not be created says more than that it is not there.
       throw hasCode(refusal, "FORBIDDEN") && hasCode(error, "NOT_FOUND", "FORBIDDEN") ? refusal : error;

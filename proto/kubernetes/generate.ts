@@ -9,7 +9,7 @@ import document from "./openapi.json" with { type: "json" };
 export function generateKubernetes(folder: string): void {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "types.ts"), renderTypes(document as ApiDocument));
-  writeFileSync(join(folder, "pod-shape.ts"), renderShape(document as ApiDocument));
+  writeFileSync(join(folder, "shapes.ts"), renderShape(document as ApiDocument));
 }
 
 if (import.meta.main) generateKubernetes(process.argv[2] ?? join(import.meta.dir, "gen"));

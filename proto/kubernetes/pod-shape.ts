@@ -1,5 +1,5 @@
 import { type FieldError, invalid, required, unknownField, unsupported, wrongType } from "./field-error.ts";
-import { podEnums, podShape } from "./gen/pod-shape.ts";
+import { enums, shapes } from "./gen/shapes.ts";
 import type { Pod } from "./gen/types.ts";
 import { nearestName } from "./nearest-name.ts";
 import { parseQuantity, QuantityError } from "./quantity.ts";
@@ -41,25 +41,31 @@ function readObject(schema: string, path: string, value: unknown, errors: FieldE
     errors.push(wrongType(path, `got ${typeName(value)}, expected object`));
     return undefined;
   }
-  const fields = podShape[schema] ?? {};
+  const fields = shapes[schema] ?? {};
   const read = Object.entries(value).flatMap(([key, item]) => {
     const field = path === "" ? key : `${path}.${key}`;
-    const type = Object.hasOwn(fields, key) ? fields[key] : undefined;
+    const type = isFilledInHere(schema, key) ? "any" : Object.hasOwn(fields, key) ? fields[key] : undefined;
     if (type === undefined) errors.push(unknownField(shorten(field), nearestName(key, Object.keys(fields))));
     return type === undefined || item === null ? [] : [[key, readValue(type.replace("!", ""), field, item, errors)]];
   });
   return { ...zeroObject(schema), ...Object.fromEntries(read) };
 }
 
+/** The agent writes the status itself, and takes whatever stands there. */
+function isFilledInHere(schema: string, key: string): boolean {
+  return schema === "Pod" && key === "status";
+}
+
 /** The required fields of a schema with the values that stand for "not given", as the API reads them. */
 function zeroObject(schema: string): Json {
-  const required = Object.entries(podShape[schema] ?? {}).filter(([, type]) => type.endsWith("!"));
+  const required = Object.entries(shapes[schema] ?? {}).filter(([, type]) => type.endsWith("!"));
   return Object.fromEntries(required.map(([field, type]) => [field, zeroValue(type.slice(0, -1))]));
 }
 
-function zeroValue(type: string): unknown {
+/** What stands for a required field of this type that is not given. */
+export function zeroValue(type: string): unknown {
   if (type.startsWith("[]")) return [];
-  if (type.startsWith("{}") || Object.hasOwn(podShape, type)) return zeroObject(type);
+  if (type.startsWith("{}") || Object.hasOwn(shapes, type)) return zeroObject(type);
   if (type === "boolean") return false;
   return ["int32", "int64", "IntOrString"].includes(type) ? 0 : "";
 }
@@ -68,7 +74,7 @@ function readValue(type: string, path: string, value: unknown, errors: FieldErro
   if (errors.length >= mostErrors) return undefined;
   if (type.startsWith("[]")) return readList(type.slice(2), path, value, errors);
   if (type.startsWith("{}")) return readMap(type.slice(2), path, value, errors);
-  if (Object.hasOwn(podShape, type)) return readObject(type, path, value, errors);
+  if (Object.hasOwn(shapes, type)) return readObject(type, path, value, errors);
   const problem = checkScalar(type, path, value);
   if (problem !== undefined) {
     errors.push(problem);
@@ -111,7 +117,7 @@ function checkScalar(type: string, path: string, value: unknown): FieldError | u
     case "Time":
       return checkText(path, value, ["string"], parseTime);
     default:
-      return checkEnum(path, value, podEnums[type] ?? []);
+      return checkEnum(path, value, enums[type] ?? []);
   }
 }
 
@@ -149,7 +155,8 @@ function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function typeName(value: unknown): string {
+/** What JSON calls the value. */
+export function typeName(value: unknown): string {
   if (value === null || value === undefined) return "null";
   return Array.isArray(value) ? "array" : typeof value;
 }

@@ -67,6 +67,29 @@ for (const [what, spec, shown, told] of rows)
     expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
   });
 
+/** What no API server sends, and one that is far newer, or lies, might. */
+const odd: readonly (readonly [spec: object, problem: string])[] = [
+  [{ readinessGates: [null] }, "spec.readinessGates[0]: Invalid type: got null, expected object"],
+  [{ hostAliases: {} }, "spec.hostAliases: Invalid type: got object, expected array"],
+  [{ nodeSelector: { disk: 1 } }, "spec.nodeSelector[disk]: Invalid type: got 1, expected string"],
+];
+for (const [spec, problem] of odd)
+  test(`a pod that is none is told of, and costs only itself: ${problem}`, async () => {
+    const stage = await createStage(inCluster);
+    await stage.apply("odd", newer(spec));
+    await stage.apply("web");
+    await stage.start();
+    await stage.advance("20s");
+    expect(await stage.shown()).toEqual(["odd Pending: no containers", "web Running, ready: a running"]);
+    expect(await stage.events("odd")).toEqual([
+      `1x Warning FailedValidation: Error validating pod from api, ignoring: ${problem}`,
+    ]);
+    await stage.remove("odd", 0);
+    await stage.apply("db");
+    await stage.advance("20s");
+    expect(await stage.shown()).toEqual(["db Running, ready: a running", "web Running, ready: a running"]);
+  });
+
 test("a phase that is not known here, and an annotation of 300 KB, are no reason for anything", async () => {
   const stage = await createStage(inCluster);
   await stage.start();

@@ -63,6 +63,22 @@ function conditionsPatch(
   };
 }
 
+/** What the next word on a pod that starts says too, as a rule within a second. */
+const OF_SANDBOX: ReadonlySet<string> = new Set(["podIP", "podIPs", "conditions", "$setElementOrder/conditions"]);
+
+/**
+ * Whether a patch says no more of a pod than that its sandbox is there, while its containers are still to be started. As a rule that
+ * is said together with their start, so it may wait a moment for that.
+ */
+export function isOfSandboxOnly({ status }: StatusPatch, wanted: PodStatus): boolean {
+  const conditions = (status["conditions"] ?? []) as readonly PodCondition[];
+  return (
+    wanted.phase === "Pending" &&
+    Object.keys(status).every((key) => OF_SANDBOX.has(key)) &&
+    conditions.every(({ type }) => type === "PodReadyToStartContainers")
+  );
+}
+
 /**
  * Whether the pod is to be removed from the API for good: it was deleted, nothing of it is left on the node, and its end has been
  * told. A mirror pod is removed by whoever keeps mirror pods; a pod whose grace the API server has taken away altogether only waits

@@ -117,6 +117,34 @@ test("of what is said while a patch is under way only the latest is sent, after 
   expect([await phase("web"), ...told()]).toEqual(["Running", "patch pods/shop/web/status"]);
 });
 
+test("that a sandbox is there is told with the start of its containers, and by itself where that takes more than a second", async () => {
+  const { clock, make, say, stored, told } = await createScene();
+  const creating = statusOf("Pending", { startTime: "2026-01-01T00:00:00Z" });
+  const sandbox = {
+    ...creating,
+    podIP: "10.0.0.2",
+    podIPs: [{ ip: "10.0.0.2" }],
+    conditions: [...(creating.conditions ?? []), { type: "PodReadyToStartContainers", status: "True" as const }],
+  };
+  const quick = await make("quick");
+  const slow = await make("slow");
+  for (const pod of [quick, slow]) await say(pod, creating);
+  expect(told()).toEqual(["patch pods/shop/quick/status", "patch pods/shop/slow/status"]);
+  for (const pod of [quick, slow]) await say(pod, sandbox);
+  await clock.advance(999);
+  expect(told()).toEqual([]);
+  await say(quick, { ...sandbox, phase: "Running" });
+  expect(told()).toEqual(["patch pods/shop/quick/status"]);
+  await clock.advance(1);
+  expect(told()).toEqual(["patch pods/shop/slow/status"]);
+  expect((await stored("slow")).status).toMatchObject({ phase: "Pending", podIP: "10.0.0.2" });
+  // What was said of the container meanwhile does not wait.
+  await say(slow, { ...sandbox, podIP: "10.0.0.3", message: "no room" });
+  expect(told()).toEqual(["patch pods/shop/slow/status"]);
+  await clock.advance(2_000);
+  expect(told()).toEqual([]);
+});
+
 test("pods do not wait for each other", async () => {
   const { kube, make, say, told } = await createScene();
   const all = [await make("a"), await make("b"), await make("c")];

@@ -9,7 +9,7 @@ import { isLater, isTerminal } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import { isSameValue } from "../decide/same-value.ts";
 import type { Stage } from "../decide/stage.ts";
-import { deletionDue, endPatch, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
+import { deletionDue, endPatch, isOfSandboxOnly, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
 import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
 
 export interface PodStatusSettings {
@@ -42,6 +42,8 @@ export interface Slot {
   refused: ReadonlyMap<string, number>;
   /** The word that the server took last, how often in a row, and when. */
   taken: { readonly wanted: PodStatus; readonly times: number; readonly at: number } | undefined;
+  /** Since when no more is to be told than that the sandbox is there. */
+  waitsSince: number | undefined;
   /** A patch that nobody has answered may have been carried out, so that `api` may be older than what we have said ourselves. */
   isUnsure: boolean;
   /** The pod of the API that we have removed. */
@@ -60,6 +62,8 @@ const REFUSED_MS = 300_000;
 const FREE_TIMES = 3;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
+/** How long what is told of a sandbox may wait for what is told of its containers: one request instead of two for most pods. */
+const SANDBOX_MS = 1_000;
 /** A word that has stood for so long is said again at once. */
 const ROW_MS = 300_000;
 
@@ -135,6 +139,7 @@ export function emptySlot(uid: PodUid): Slot {
     idle: undefined,
     refused: new Map(),
     taken: undefined,
+    waitsSince: undefined,
     isUnsure: false,
     removedUid: undefined,
     told: undefined,
@@ -142,9 +147,9 @@ export function emptySlot(uid: PodUid): Slot {
 }
 
 /** What was said of a life that is over does not bear on the next one. What the API server has stays known. */
-export function emptyWord(): Pick<Slot, "wanted" | "stage" | "failures" | "idle" | "refused" | "taken"> {
-  const { wanted, stage, failures, idle, refused, taken } = emptySlot("" as PodUid);
-  return { wanted, stage, failures, idle, refused, taken };
+export function emptyWord(): Pick<Slot, "wanted" | "stage" | "failures" | "idle" | "refused" | "taken" | "waitsSince"> {
+  const { wanted, stage, failures, idle, refused, taken, waitsSince } = emptySlot("" as PodUid);
+  return { wanted, stage, failures, idle, refused, taken, waitsSince };
 }
 
 function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; readonly until: number } | undefined {
@@ -152,6 +157,9 @@ function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; read
   if (wanted === undefined || api === undefined) return undefined;
   if (slot.isUnsure) return { kind: "look", api };
   const whole = statusPatch(api, wanted, now);
+  const mayWait = whole !== undefined && stage === "syncing" && isOfSandboxOnly(whole, wanted);
+  // Never in the future, where the clock was set back.
+  slot.waitsSince = mayWait ? Math.min(slot.waitsSince ?? now, now) : undefined;
   const patches = whole === undefined ? [] : [whole, endPatch(api, whole, stage) ?? []].flat();
   const patch = patches.find((each) => dueOf(slot, wanted, each) <= now);
   if (patch !== undefined) return { kind: "patch", api, patch, wanted };
@@ -160,14 +168,15 @@ function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; read
   return until === Number.POSITIVE_INFINITY ? undefined : { kind: "wait", until };
 }
 
-function dueOf({ idle, refused, taken }: Slot, wanted: PodStatus, patch: StatusPatch): number {
+function dueOf({ idle, refused, taken, waitsSince }: Slot, wanted: PodStatus, patch: StatusPatch): number {
   const text = JSON.stringify(patch);
   if (text === idle) return Number.POSITIVE_INFINITY;
   const isAgain = taken !== undefined && taken.times >= FREE_TIMES && isSameValue(taken.wanted, wanted);
   const pauseMs = isAgain
     ? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(taken.times - FREE_TIMES, 16))
     : 0;
-  return Math.max(refused.get(text) ?? 0, (isAgain ? taken.at : 0) + pauseMs);
+  const toldAt = waitsSince === undefined ? 0 : waitsSince + SANDBOX_MS;
+  return Math.max(refused.get(text) ?? 0, (isAgain ? taken.at : 0) + pauseMs, toldAt);
 }
 
 /** Another agent of this name, or whoever changes what we send, makes a word be said again and again. */

@@ -1,14 +1,15 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
-import { allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
-import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { allContainers, containerNamed, isEphemeral } from "../../proto/kubernetes/containers.ts";
+import type { EphemeralContainer, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../decide/action.ts";
 import { containerHash } from "../decide/container-hash.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { imageOf } from "../decide/image.ts";
-import { instanceKey, type ObservedPod } from "../decide/observed.ts";
+import { instanceKey, newestOf, type ObservedPod } from "../decide/observed.ts";
 import { qosClassOf } from "../decide/qos.ts";
+import { unsupportedIn } from "../decide/support.ts";
 import { containerConfig } from "../translate/container-config.ts";
 import { podLogFolder } from "../translate/log-path.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
@@ -164,9 +165,11 @@ async function createContainer(
   const node = facts();
   const { attempt, crashes, podIPs, imageRef, sandboxId } = action;
   const sandbox = scene.observed.sandboxes.find(({ id }) => id === sandboxId);
+  const targetId = targetOf(scene, container);
   const config = containerConfig({
     pod,
     container,
+    ...(targetId === undefined ? {} : { targetId }),
     attempt,
     crashes,
     podIPs,
@@ -183,9 +186,21 @@ async function createContainer(
   });
 }
 
-function containerOf(pod: Pod, name: string): Container {
+/** The container whose processes an ephemeral one is to see. */
+function targetOf({ observed }: ActScene, { targetContainerName }: EphemeralContainer): ContainerId | undefined {
+  if (!targetContainerName) return undefined;
+  const target = newestOf(observed, targetContainerName)?.id;
+  if (target === undefined)
+    throw new TranslateError("CreateContainerConfigError", `unable to find target container ${targetContainerName}`);
+  return target;
+}
+
+function containerOf(pod: Pod, name: string): NonNullable<ReturnType<typeof containerNamed>> {
   const container = containerNamed(pod, name);
   if (container === undefined)
     throw new TranslateError("CreateContainerConfigError", `the pod has no container ${name}`);
+  const unsupported = isEphemeral(pod, name) ? unsupportedIn([container]) : [];
+  if (unsupported.length > 0)
+    throw new TranslateError("CreateContainerConfigError", `this node has no ${unsupported.join(", ")}`);
   return container;
 }

@@ -1,4 +1,10 @@
-import { allContainerStatuses, allContainers, isSidecar, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
+import {
+  allContainerStatuses,
+  allContainers,
+  isEphemeral,
+  isSidecar,
+  runsToItsEnd,
+} from "../../proto/kubernetes/containers.ts";
 import type {
   Container,
   ContainerState,
@@ -11,7 +17,7 @@ import { formatTime } from "../../proto/kubernetes/time.ts";
 import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
-import { containersInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
+import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { awaitsHook, type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "./observed.ts";
@@ -19,16 +25,17 @@ import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
 
-/** One entry of `status.containerStatuses` or `status.initContainerStatuses`, as the API documents it. */
+/** One entry of `status.containerStatuses`, or of the lists of the other kinds, as the API documents it. */
 export function containerStatus(scene: StatusScene, container: Container): ContainerStatus {
-  const { observed, memory, settings } = scene;
+  const { desired, observed, memory, settings } = scene;
+  const { pod } = desired;
   const newest = newestOf(observed, container.name);
   const state = stateOf(scene, container, newest);
-  const told = newest !== undefined && isConcluded(newest) ? toldExit(scene.desired.pod, container.name) : undefined;
+  const told = newest !== undefined && isConcluded(newest) ? toldExit(pod, container.name) : undefined;
   // Nothing of the container is left here: the API server was told more of its end than anybody knows now.
   if (state.terminated !== undefined && told?.restartCount === newest?.attempt && told !== undefined) return told;
   const last = lastTermination(scene, container.name, newest, state);
-  const runsOnce = runsToItsEnd(scene.desired.pod, container);
+  const runsOnce = runsToItsEnd(pod, container);
   const health = newest && healthOf(observed, newest);
   const { requests } = container.resources ?? {};
   const shown = isAboutToStart(scene, newest) ? undefined : newest;
@@ -36,8 +43,12 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     name: container.name,
     state,
     ...(last === undefined ? {} : { lastState: { terminated: last } }),
-    ready: runsOnce ? state.terminated?.exitCode === 0 : health?.isReady === true,
-    started: !runsOnce && health?.isStarted === true,
+    ...(isEphemeral(pod, container.name)
+      ? { ready: false }
+      : {
+          ready: runsOnce ? state.terminated?.exitCode === 0 : health?.isReady === true,
+          started: !runsOnce && health?.isStarted === true,
+        }),
     restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
     image: shown?.image || imageOf(container),
     imageID: shown?.imageRef ?? "",
@@ -119,6 +130,8 @@ function hasBegun({ desired, observed }: StatusScene): boolean {
  * wait for ever; of the init containers the first is taken to have begun.
  */
 function hadItsTurn({ desired, observed, ...scene }: StatusScene, { name }: Container): boolean {
+  // What nobody has seen to begin may be about to be added when the pod ended.
+  if (isEphemeral(desired.pod, name)) return false;
   const { initContainers = [] } = desired.pod.spec;
   const place = initContainers.findIndex((each) => each.name === name);
   const hasRun = (each: Container) => (newestOf(observed, each.name)?.state ?? "created") !== "created";
@@ -157,7 +170,8 @@ function waitingBeforeStart(
 ): NonNullable<ContainerState["waiting"]> {
   const { desired, observed, memory, settings, now } = scene;
   const hasInit = (desired.pod.spec.initContainers ?? []).length > 0;
-  const inTurn = containersInTurn(desired.pod, observed, observed.sandboxes[0]?.id);
+  const { pod } = desired;
+  const inTurn = [...containersInTurn(pod, observed, observed.sandboxes[0]?.id), ...ephemeralInTurn(pod, observed)];
   const reason = hasInit ? "PodInitializing" : "ContainerCreating";
   // What keeps those before it from their turn is told of them.
   if (!inTurn.includes(container)) return { reason };
@@ -249,8 +263,7 @@ function toldTermination(
   newest: ObservedContainer | undefined,
 ): ContainerStateTerminated | undefined {
   if (newest === undefined) return undefined;
-  const { initContainerStatuses = [], containerStatuses = [] } = desired.pod.status ?? {};
-  const told = [...initContainerStatuses, ...containerStatuses].find((status) => status.name === name);
+  const told = allContainerStatuses(desired.pod.status).find((status) => status.name === name);
   const isOfAnother = ({ containerID }: ContainerStateTerminated) =>
     containerID !== undefined && !containerID.endsWith(`//${newest.id}`);
   return [told?.state?.terminated, told?.lastState?.terminated].find((end) => end !== undefined && isOfAnother(end));

@@ -5,7 +5,7 @@ import { subjectOf } from "./action.ts";
 import { isOutdated } from "./container-hash.ts";
 import { gracePeriodOf } from "./desired.ts";
 import { imageNeed, imageOf } from "./image.ts";
-import { containersInTurn } from "./initialization.ts";
+import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
 import { isConcluded } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
 import {
@@ -43,7 +43,7 @@ type Turn = "free" | "taken";
 /**
  * Brings the containers of a pod with a good sandbox to where they should be. Images are fetched ahead, all at once; starts
  * go one by one in the order of the spec, and a container that cannot start now does not hold up those behind it, unless it is
- * an init container.
+ * an init container. Ephemeral containers wait for none of them: they are there to see why those do not start.
  */
 export function planContainers(plan: PlanInProgress, scene: ContainerScene): void {
   const { pod, observed, memory, sandbox } = scene;
@@ -52,6 +52,7 @@ export function planContainers(plan: PlanInProgress, scene: ContainerScene): voi
     const taken = planContainer(plan, scene, container, turn);
     if (taken === "taken") turn = "taken";
   }
+  for (const container of ephemeralInTurn(pod, observed)) planContainer(plan, scene, container, "free");
   planFirstPulls(plan, pod, observed, memory);
   removeStrangers(plan, scene);
   removeEmptySandboxes(plan, scene.observed, scene.sandbox.id);

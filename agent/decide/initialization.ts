@@ -45,6 +45,16 @@ export function containersInTurn(
 }
 
 /**
+ * The ephemeral containers that are not begun yet: their turn is when they are added, whatever the others do, and there is no second one,
+ * in a new sandbox neither.
+ */
+export function ephemeralInTurn({ spec }: Pod, { containers }: ObservedPod): readonly Container[] {
+  const hasRun = ({ name, state }: ObservedContainer, of: Container) =>
+    name === of.name && (state === "running" || state === "exited");
+  return (spec.ephemeralContainers ?? []).filter((each) => !containers.some((instance) => hasRun(instance, each)));
+}
+
+/**
  * The index of the init container whose turn it is. The last that has begun decides: those before it have had theirs, whatever is
  * left of them.
  */

@@ -6,7 +6,7 @@ import type { PodMemory } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedPod } from "./observed.ts";
 
 /**
- * Adds, for each app container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
+ * Adds, for each app or ephemeral container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
  * kubelet words it: code 137, `ContainerStatusUnknown`. So a container that was lost counts as ended, not as never begun: a pod
  * that must not restart does not run its work twice. An exit that the API server was told of is that exit. What an init container
  * has done is proved by those that came after it. An instance that is created has not ended, though a start that was cut short
@@ -14,10 +14,11 @@ import { type ExitedContainer, newestOf, type ObservedPod } from "./observed.ts"
  */
 export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodMemory): ObservedPod {
   const shown = new Set(observed.containers.filter(({ state }) => state !== "created").map(({ name }) => name));
-  const lost = pod.spec.containers
+  const { containers, ephemeralContainers = [] } = pod.spec;
+  const lost = [...containers, ...ephemeralContainers]
     .filter(({ name }) => !shown.has(name))
     .flatMap(({ name, image = "" }): readonly ExitedContainer[] => {
-      const told = pod.status?.containerStatuses?.find((each) => each.name === name);
+      const told = allContainerStatuses(pod.status).find((each) => each.name === name);
       const known = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.attempts.get(name) ?? -1);
       const newest = Math.max(known, toldAttempt(told));
       const attempt = Math.min(newest, (newestOf(observed, name)?.attempt ?? Number.POSITIVE_INFINITY) - 1);

@@ -3,7 +3,7 @@ import type { Action } from "./action.ts";
 import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
-import { containersInTurn } from "./initialization.ts";
+import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
 import { withLostContainers } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
@@ -136,7 +136,8 @@ function planSync(
 /** True while a container of the pod does not run, so that its volumes may be needed. */
 function isStartAhead({ pod }: DesiredNow, observed: ObservedPod): boolean {
   const isUp = (name: string) => observed.containers.some((c) => c.name === name && c.state === "running");
-  return containersInTurn(pod, observed, observed.sandboxes[0]?.id).some(({ name }) => !isUp(name));
+  const inTurn = containersInTurn(pod, observed, observed.sandboxes[0]?.id);
+  return inTurn.some(({ name }) => !isUp(name)) || ephemeralInTurn(pod, observed).length > 0;
 }
 
 interface SandboxScene {

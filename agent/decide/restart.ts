@@ -1,4 +1,4 @@
-import { runsToItsEnd } from "../../proto/kubernetes/containers.ts";
+import { isEphemeral, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { delayOf, dueAfter } from "./backoff.ts";
 import type { ContainerExit, ExitedContainer } from "./observed.ts";
@@ -8,7 +8,8 @@ const FORGIVEN_AFTER_MS = 600_000;
 
 /**
  * Whether a container that exited is to run again: by the first of its own rules that fits, else by its own policy, else by the pod's. An
- * init container that has succeeded, and is no sidecar, has done what it was for, whatever rules and policies say.
+ * init container that has succeeded, and is no sidecar, has done what it was for, whatever rules and policies say; an ephemeral container
+ * runs once.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules
  */
 export function shouldRestart(
@@ -17,7 +18,7 @@ export function shouldRestart(
   { exitCode }: Pick<ContainerExit, "exitCode">,
 ): boolean {
   const { restartPolicy, restartPolicyRules = [] } = container;
-  if (exitCode === 0 && runsToItsEnd(pod, container)) return false;
+  if (isEphemeral(pod, container.name) || (exitCode === 0 && runsToItsEnd(pod, container))) return false;
   if (restartPolicyRules.some(({ exitCodes }) => exitCodes !== undefined && fits(exitCodes, exitCode))) return true;
   switch (restartPolicy ?? pod.spec.restartPolicy) {
     case "Never":

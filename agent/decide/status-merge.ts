@@ -42,12 +42,13 @@ export function mergeStatus({ spec, status: before = {} }: Pod, wanted: PodStatu
     observedGeneration: later(before.observedGeneration, wanted.observedGeneration),
     initContainerStatuses: merged("initContainerStatuses"),
     containerStatuses: merged("containerStatuses"),
+    ephemeralContainerStatuses: merged("ephemeralContainerStatuses"),
   });
   const conditions = mergeConditions(before, wanted, now);
   return { ...told, conditions: isTerminal(told) ? conditions.map(unready(before, told, now)) : conditions };
 }
 
-type ContainerList = "initContainerStatuses" | "containerStatuses";
+type ContainerList = "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses";
 
 type Phase = Pick<PodStatus, "phase" | "reason" | "message">;
 

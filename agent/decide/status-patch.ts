@@ -22,6 +22,7 @@ const FIELDS = [
   "observedGeneration",
   "initContainerStatuses",
   "containerStatuses",
+  "ephemeralContainerStatuses",
 ] as const;
 
 /** Lists that the API merges by key. They are ours alone, so they are replaced all the same. */

@@ -22,8 +22,9 @@ export function podStatus(scene: StatusScene): {
   if (isRejected && isFinal) return rejectedStatus(desired, memory);
   const statusesOf = (containers: readonly Container[] = []) =>
     isRejected ? [] : containers.map((container) => containerStatus(scene, container));
-  const statuses = statusesOf(pod.spec.containers).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const statuses = statusesOf(pod.spec.containers).toSorted(byName);
   const ofInit = statusesOf(pod.spec.initContainers);
+  const ofEphemeral = statusesOf(pod.spec.ephemeralContainers).toSorted(byName);
   const phase = podPhase(scene, statuses);
   const isCut = isCutShort(scene, statuses);
   const { list, conditions } = podConditions(scene, phase, { init: ofInit, app: statuses }, isCut);
@@ -43,11 +44,14 @@ export function podStatus(scene: StatusScene): {
     startTime: formatTime(startTimeOf(desired)),
     ...(ofInit.length === 0 ? {} : { initContainerStatuses: ofInit }),
     ...(statuses.length === 0 ? {} : { containerStatuses: statuses }),
+    ...(ofEphemeral.length === 0 ? {} : { ephemeralContainerStatuses: ofEphemeral }),
     qosClass: qosClassOf(pod),
     ...generationOf(desired),
   };
   return { status, conditions };
 }
+
+const byName = (a: ContainerStatus, b: ContainerStatus) => (a.name < b.name ? -1 : 1);
 
 /** As the kubelet says it, with not one word of containers and conditions: nothing has begun of which they could tell. */
 function rejectedStatus(desired: DesiredNow, { outcome, conditions }: PodMemory): ReturnType<typeof podStatus> {

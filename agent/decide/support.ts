@@ -1,4 +1,3 @@
-import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 
 /** As far as it matters who asks: the API server's pods need what only a cluster has, and none of it can be had alone. */
@@ -13,7 +12,7 @@ export interface Asking {
  * its liveness probe looks well when it hangs. A row leaves a table when its feature arrives.
  */
 const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
-  ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
+  ["ephemeralContainers", ({ ephemeralContainers }, { isOfApi }) => isAsked(ephemeralContainers) && !isOfApi],
   ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
   ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
   ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
@@ -81,10 +80,17 @@ function isSafe(sysctl: string): boolean {
 /** The features that the pod asks for and this agent does not have, each once, in the order of the tables. */
 export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
   return [
-    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)),
-    ...containerFeatures.filter(([, isAskedBy]) => allContainers(spec).some(isAskedBy)),
-    ...volumeFeatures.filter(([, isAskedBy]) => (spec.volumes ?? []).some((each) => isAskedBy(each, asking))),
-  ].map(([feature]) => feature);
+    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)).map(([feature]) => feature),
+    ...unsupportedIn([...(spec.initContainers ?? []), ...spec.containers]),
+    ...volumeFeatures
+      .filter(([, isAskedBy]) => (spec.volumes ?? []).some((each) => isAskedBy(each, asking)))
+      .map(([feature]) => feature),
+  ];
+}
+
+/** The same of containers alone. An ephemeral one that asks for too much does not start; the pod that it was to look into goes on. */
+export function unsupportedIn(containers: readonly Container[]): readonly string[] {
+  return containerFeatures.filter(([, isAskedBy]) => containers.some(isAskedBy)).map(([feature]) => feature);
 }
 
 function resourcesOf({ resources }: Container): readonly string[] {

@@ -85,13 +85,10 @@ test("an event is about the container that it names, in the pod as the API serve
   });
 });
 
-test("an event of an init container says so", async () => {
-  const { take, about } = createScene(undefined, {
-    ...pod,
-    spec: { containers: [], initContainers: pod.spec.containers },
-  });
+test.each(["initContainers", "ephemeralContainers"])("an event of one of %s says so", async (list) => {
+  const { take, about } = createScene(undefined, { ...pod, spec: { containers: [], [list]: pod.spec.containers } });
   await take(create(0));
-  expect(about[0]?.fieldPath).toBe("spec.initContainers{a}");
+  expect(about[0]?.fieldPath).toBe(`spec.${list}{a}`);
 });
 
 const waiting = (reason: string): PodStatus => ({

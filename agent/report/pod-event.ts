@@ -1,5 +1,5 @@
 import type { PodUid } from "../../proto/ids.ts";
-import { isInitContainer } from "../../proto/kubernetes/containers.ts";
+import { isEphemeral, isInitContainer } from "../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { type EventScene, eventsAtBegin, eventsAtEnd, eventsOfStatus, type PodEvent } from "../decide/event.ts";
@@ -127,7 +127,12 @@ function referenceOf(
   };
 }
 
+function listOf(pod: Pod | undefined, container: string): string {
+  if (pod === undefined) return "containers";
+  if (isEphemeral(pod, container)) return "ephemeralContainers";
+  return isInitContainer(pod, container) ? "initContainers" : "containers";
+}
+
 function fieldPathOf(pod: Pod | undefined, container: string): string {
-  const list = pod !== undefined && isInitContainer(pod, container) ? "initContainers" : "containers";
-  return `spec.${list}{${container}}`;
+  return `spec.${listOf(pod, container)}{${container}}`;
 }

@@ -10,6 +10,7 @@ import {
   terminationMessagePathAnnotation,
   terminationMessagePolicyAnnotation,
 } from "../../proto/cri/labels.ts";
+import type { ContainerId } from "../../proto/ids.ts";
 import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
 import { utf8 } from "../../proto/utf8.ts";
 import { environmentOf, expand } from "./env.ts";
@@ -18,7 +19,7 @@ import { mountsOf } from "./mounts.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { amountsOf, linuxResources, oomScoreAdj } from "./resources.ts";
 import { podLabels } from "./sandbox-config.ts";
-import { containerSecurityContext } from "./security-context.ts";
+import { containerSecurityContext, namespacesWith } from "./security-context.ts";
 
 /** What a container's message is made of besides the pod. */
 export interface ContainerScene {
@@ -31,12 +32,14 @@ export interface ContainerScene {
   readonly podIPs: readonly string[];
   readonly imageRef: string;
   readonly imageUser: ImageUser;
+  /** The container whose processes it is to see, where it asks for another one's. */
+  readonly targetId?: ContainerId;
   readonly facts: NodeFacts;
 }
 
 /** A container as the message of CreateContainer. Throws `TranslateError` where the spec cannot be carried out. */
 export function containerConfig(scene: ContainerScene): ContainerConfig {
-  const { pod, container, attempt, imageRef, imageUser, qosClass, facts } = scene;
+  const { pod, container, attempt, imageRef, imageUser, qosClass, facts, targetId } = scene;
   const environment = environmentOf(scene);
   const resources = linuxResources(amountsOf(container.resources), facts);
   return ContainerConfig.fromPartial({
@@ -55,7 +58,10 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
     tty: container.tty === true,
     linux: {
       resources: { ...resources, oomScoreAdj: BigInt(oomScoreAdj(pod, container, qosClass, facts)) },
-      securityContext: containerSecurityContext(pod, container, imageUser, facts),
+      securityContext: {
+        ...containerSecurityContext(pod, container, imageUser, facts),
+        ...(targetId === undefined ? {} : { namespaceOptions: namespacesWith(pod, targetId) }),
+      },
     },
   });
 }

@@ -159,6 +159,15 @@ test("a privileged container makes its sandbox privileged, another one does not"
   expect(contextOf({})).toMatchObject({ context: { privileged: false }, sandbox: { privileged: false } });
 });
 
+test("so does a privileged container of another kind: runtimes have none in a sandbox that is not", () => {
+  const privileged = [{ name: "other", securityContext: { privileged: true } }];
+  for (const list of ["initContainers", "ephemeralContainers"])
+    expect(contextOf({ spec: { [list]: privileged } })).toMatchObject({
+      context: { privileged: false },
+      sandbox: { privileged: true },
+    });
+});
+
 const flags: readonly [sentence: string, own: SecurityContext, expected: object][] = [
   ["new privileges may be gained unless that is forbidden", {}, { noNewPrivs: false }],
   ["allowPrivilegeEscalation: false forbids it", { allowPrivilegeEscalation: false }, { noNewPrivs: true }],

@@ -8,6 +8,8 @@ import {
   SupplementalGroupsPolicy,
 } from "../../proto/cri/gen/api.ts";
 import type { ImageUser } from "../../proto/cri/image-user.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type {
   AppArmorProfile,
   Container,
@@ -40,10 +42,10 @@ const READONLY_PATHS: readonly string[] = ["/proc/bus", "/proc/fs", "/proc/irq",
 
 /** The sandbox's side: who its first process is, and which namespaces the pod shares with the node. */
 export function sandboxSecurityContext(pod: Pod): LinuxSandboxSecurityContext {
-  const { securityContext, containers } = pod.spec;
+  const { securityContext } = pod.spec;
   return LinuxSandboxSecurityContext.fromPartial({
     namespaceOptions: namespacesOf(pod),
-    privileged: containers.some((container) => container.securityContext?.privileged === true),
+    privileged: allContainers(pod.spec).some((container) => container.securityContext?.privileged === true),
     seccomp: { profileType: SecurityProfile_ProfileType.RuntimeDefault, localhostRef: "" },
     ...userAndGroups(securityContext?.runAsUser, securityContext?.runAsGroup, pod),
     ...selinux(securityContext?.seLinuxOptions),
@@ -78,6 +80,11 @@ export function containerSecurityContext(
     ...userAndGroups(own?.runAsUser ?? ofPod?.runAsUser, own?.runAsGroup ?? ofPod?.runAsGroup, pod, image),
     ...selinux(own?.seLinuxOptions ?? ofPod?.seLinuxOptions),
   });
+}
+
+/** Of an ephemeral container that is to see the processes of another one: in whose namespace of them it runs. */
+export function namespacesWith(pod: Pod, targetId: ContainerId): NamespaceOption {
+  return { ...namespacesOf(pod), pid: NamespaceMode.TARGET, targetId };
 }
 
 function namespacesOf({ spec }: Pod): NamespaceOption {

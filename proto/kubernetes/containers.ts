@@ -1,17 +1,36 @@
-import type { Container, ContainerStatus, Pod, PodSpec, PodStatus } from "./gen/types.ts";
+import type { Container, ContainerStatus, EphemeralContainer, Pod, PodSpec, PodStatus } from "./gen/types.ts";
 
-/** Init containers and app containers, in the order in which a pod begins them. Their names are unique among all of them. */
-export function allContainers({ initContainers = [], containers }: PodSpec): readonly Container[] {
-  return initContainers.length === 0 ? containers : [...initContainers, ...containers];
+/**
+ * Init containers and app containers, in the order in which a pod begins them, and the ephemeral ones, which are added while it runs.
+ * Their names are unique among all of them.
+ */
+export function allContainers({
+  initContainers = [],
+  containers,
+  ephemeralContainers = [],
+}: PodSpec): readonly (Container & Pick<EphemeralContainer, "targetContainerName">)[] {
+  const areAllOfApp = initContainers.length + ephemeralContainers.length === 0;
+  return areAllOfApp ? containers : [...initContainers, ...containers, ...ephemeralContainers];
 }
 
 /** The container of that name, whichever kind it is. */
-export function containerNamed({ spec }: Pick<Pod, "spec">, name: string): Container | undefined {
+export function containerNamed(
+  { spec }: Pick<Pod, "spec">,
+  name: string,
+): ReturnType<typeof allContainers>[number] | undefined {
   return allContainers(spec).find((container) => container.name === name);
 }
 
 export function isInitContainer({ spec }: Pick<Pod, "spec">, name: string): boolean {
   return (spec.initContainers ?? []).some((container) => container.name === name);
+}
+
+/**
+ * True for a container that somebody has added to the running pod, to look into it: it runs once, and the pod lives and ends without it.
+ * https://kubernetes.io/docs/concepts/workloads/pods/ephemeral-containers/
+ */
+export function isEphemeral({ spec }: Pick<Pod, "spec">, name: string): boolean {
+  return (spec.ephemeralContainers ?? []).some((container) => container.name === name);
 }
 
 /**
@@ -29,7 +48,11 @@ export function runsToItsEnd(pod: Pick<Pod, "spec">, container: Pick<Container, 
 
 /** What is told of all containers of those kinds, in the order of {@link allContainers}. */
 export function allContainerStatuses(status: PodStatus | undefined): readonly ContainerStatus[] {
-  return [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return [
+    ...(status?.initContainerStatuses ?? []),
+    ...(status?.containerStatuses ?? []),
+    ...(status?.ephemeralContainerStatuses ?? []),
+  ];
 }
 
 /** Of an init container: whether it stays. */

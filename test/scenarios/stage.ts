@@ -11,7 +11,7 @@ import type { Kube } from "../../kube/client.ts";
 import { events, pods } from "../../kube/resource.ts";
 import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
-import type { ContainerStatus, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, EphemeralContainer, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 // The agent loads them with the first probe and the first record, which takes real time: no play has any.
 import "../../agent/act/ask.ts";
 import "../../proto/kubernetes/pod-shape.ts";
@@ -177,6 +177,14 @@ export class Stage {
     await rest();
   }
 
+  /** A user adds a container to a pod that is there, as `kubectl debug` does. */
+  async debug(name: string, container: EphemeralContainer): Promise<void> {
+    const added = { imagePullPolicy: "IfNotPresent" as const, ...container };
+    const spec = { ephemeralContainers: [added] };
+    await this.kube.user.patch(pods("default"), name, { type: "merge", body: { spec } });
+    await rest();
+  }
+
   /** A user deletes a pod; undefined is the grace that it asks for itself. */
   async remove(name: string, gracePeriodSeconds?: number): Promise<void> {
     const grace = gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds };
@@ -334,7 +342,8 @@ function summarizeReport({ pod, status, stage }: Pick<PodReport, "pod" | "status
     return `${name} ${word}${detail === undefined ? "" : ` ${detail}`}${restarts}`;
   };
   const ofInit = (status.initContainerStatuses ?? []).map((each) => `init ${words(each)}`);
-  const containers = [...ofInit, ...(status.containerStatuses ?? []).map(words)];
+  const ofEphemeral = (status.ephemeralContainerStatuses ?? []).map((each) => `ephemeral ${words(each)}`);
+  const containers = [...ofInit, ...(status.containerStatuses ?? []).map(words), ...ofEphemeral];
   const reason = status.reason === undefined ? "" : ` (${status.reason})`;
   const isReady = status.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True");
   const name = (pod.metadata.name ?? "").replace(/-node$/, "");

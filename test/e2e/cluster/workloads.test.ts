@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { podUidLabel } from "../../../proto/cri/labels.ts";
-import { webImage, webPage } from "../../bed/images.ts";
+import { busyboxImage, webImage, webPage } from "../../bed/images.ts";
 import { until } from "../../bed/until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
@@ -145,6 +145,34 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(told.message).toContain("kube-api-access-");
     expect((await cluster.pod("official")).status?.phase).toBe("Pending");
     await cluster.kubectl("delete", "pod", "official", "--timeout=20s");
+    await cluster.empty();
+  });
+
+  test("debug adds containers to a pod that runs, which see its processes, and the pod goes on", async () => {
+    await cluster.apply([barePod("watched", { command: script("exec sleep 1000000") })]);
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/watched", "--timeout=20s");
+    const before = (await cluster.pod("watched")).status?.containerStatuses;
+    const look = (name: string) => [
+      ...["debug", "watched", `--image=${busyboxImage}`, "--target=main", `--container=${name}`, "--"],
+      ...script("ps > /dev/termination-log; exit 3"),
+    ];
+    await cluster.kubectl(...look("first"));
+    await older(...look("second"));
+    const ends = await until("both have looked", 20_000, async () => {
+      const { ephemeralContainerStatuses = [] } = (await cluster.pod("watched")).status ?? {};
+      const ended = ephemeralContainerStatuses.flatMap(({ name, state }) => {
+        const { exitCode, message = "" } = state?.terminated ?? {};
+        return exitCode === undefined ? [] : [{ name, exitCode, sees: message.includes("sleep 1000000") }];
+      });
+      return ended.length === 2 && ended;
+    });
+    expect(ends).toEqual(["first", "second"].map((name) => ({ name, exitCode: 3, sees: true })));
+    const after = (await cluster.pod("watched")).status;
+    expect(after?.containerStatuses).toEqual(before!);
+    expect(after?.phase).toBe("Running");
+    const told = await cluster.kubectl("get", "events", "-o", "jsonpath={.items[*].involvedObject.fieldPath}");
+    expect(told).toContain("spec.ephemeralContainers{first}");
+    await cluster.kubectl("delete", "pod", "watched", "--timeout=20s");
     await cluster.empty();
   });
 

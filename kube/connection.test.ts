@@ -538,6 +538,34 @@ describe("a request is sent again", () => {
     await until(() => server.open().length === 1);
   });
 
+  test("when as many watches stand as a connection may have: it goes over another one", async () => {
+    const server = await serve(
+      (request) => {
+        if (!request.path.startsWith("/watch")) return reply(request, 200, "ok");
+        request.stream.respond({ ":status": 200 });
+      },
+      { ...serving, settings: { maxConcurrentStreams: 100 } },
+    );
+    const connection = connectTo({ port: server.port });
+    const { promise: areOpen, resolve } = Promise.withResolvers<void>();
+    let opened = 0;
+    const count = () => {
+      opened += 1;
+      if (opened === 130) resolve();
+    };
+    const leaving = new AbortController();
+    const watches = Array.from({ length: 130 }, (_, index) =>
+      connection.lines({ method: "GET", path: `/watch/${index}`, signal: leaving.signal }, () => {}, count),
+    );
+    await areOpen;
+    expect(await connection.request({ ...get("/x"), method: "POST", body: {} })).toBe("ok");
+    expect(server.open().length).toBe(2);
+    leaving.abort();
+    await Promise.all(watches);
+    // What is full is no longer needed once its streams have ended.
+    await until(() => server.open().length === 1);
+  });
+
   test("when the server had no room for one more, whatever it is", async () => {
     const server = await serve((request) => setTimeout(() => reply(request, 200, "ok"), 20), {
       ...serving,

@@ -96,6 +96,8 @@ function createAttempt({ userAgent, nodeName, sessions, clock, log }: SenderOpti
     let session: Session | undefined;
     try {
       session = await sessions.take(access, signal);
+      // Whoever waited for it too may have filled it in the same moment.
+      while (session.isFull()) session = await sessions.take(access, signal);
       const answer = taker();
       await exchange(session, { verb, headers: headersOf(userAgent, access, wanted), body, signal }, answer);
       const value = answer.value();

@@ -15,13 +15,18 @@ import { createWatchdog } from "./watchdog.ts";
 
 /** Within the deadline of a heartbeat, so that whoever waits for one learns why it does not come. */
 const CONNECT_WITHIN_MS = 8_000;
+/**
+ * A server allows 100 streams at once, as a rule; what comes beyond them is queued below us, heartbeats too. With each Secret and ConfigMap
+ * that pods refer to there is one that lasts.
+ */
+const MOST_STREAMS = 90;
 /** How much of one answer may be under way. Not set for the session as a whole: in Bun 1.4 that stops large answers. */
 const STREAM_WINDOW_BYTES = 1 << 20;
 
 /**
  * One connection over TLS. All errors are `KubeError`s.
  *
- *     connecting ──► open ──► retired (GOAWAY, or another certificate) ──last stream ends──► ended
+ *     connecting ──► open ──► retired (GOAWAY, full, another certificate) ──last stream ends──► ended
  *         └────────────┴───────── lost, or ended by us ────────────────────────────────────────┘
  */
 export interface Session {
@@ -29,6 +34,8 @@ export interface Session {
   readonly ready: Promise<void>;
   /** False as soon as new streams belong to another session. */
   takesStreams(): boolean;
+  /** It has as many streams as it may have. */
+  isFull(): boolean;
   open(headers: OutgoingHttpHeaders, hasBody: boolean): ClientHttp2Stream;
   /** A sign of life came. */
   heard(): void;
@@ -110,6 +117,7 @@ export function openSession({ cluster, identity, clock, retired, ended }: Sessio
   return {
     ready: readiness(http2, clock, end, host, () => why),
     takesStreams: () => !isRetired && why === undefined && !http2.closed && !http2.destroyed,
+    isFull: () => streams >= MOST_STREAMS,
     open(headers, hasBody) {
       const stream = http2.request(headers, { endStream: !hasBody });
       streams += 1;

@@ -111,6 +111,7 @@ export function createSessions({ server, clock, random, log }: SessionsOptions):
         current.session?.retire();
         current = undefined;
       }
+      if (current?.session?.isFull()) current.session.retire();
       if (current?.session?.takesStreams() === false) current = undefined;
       current ??= begin(access);
       return await orAborted(current.connected, signal);

@@ -1,6 +1,7 @@
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
 import {
   chmod,
+  chown,
   type FileHandle,
   mkdir,
   open,
@@ -42,6 +43,7 @@ export interface FileStat {
   readonly modifiedMs: number;
   readonly inode: number;
   readonly mode: number;
+  readonly group: number;
 }
 
 /** The room that a file system has, and what is left of it. */
@@ -76,10 +78,10 @@ export interface Files {
   /** Sorted by name; undefined when there is no such folder. */
   list(path: string): Promise<readonly FileEntry[] | undefined>;
   /**
-   * With its parents; the mode is set on the last one only, whatever the umask. Existing is success, and keeps its mode unless
-   * that is 0: its maker died before it was done.
+   * With its parents; mode and owning group (this process's own, if not given) are set on the last one only, whatever the umask. Existing
+   * is success, and keeps both unless the mode is 0: its maker died before it was done.
    */
-  makeFolder(path: string, mode: number): Promise<void>;
+  makeFolder(path: string, mode: number, group?: number): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   /** Makes a symlink in the place of whatever symlink is there; anything else in its place is `EEXIST`. */
   link(path: string, target: string): Promise<void>;
@@ -105,7 +107,7 @@ export function createFiles(root: string): Files {
     write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode, syncFolder)),
     stat: (path) => orUndefined(inside(path), async () => toStat(await stat(inside(path)))),
     list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
-    makeFolder: (path, mode) => converted(inside(path), () => makeFolder(inside(path), mode)),
+    makeFolder: (path, mode, group) => converted(inside(path), () => makeFolder(inside(path), mode, group)),
     rename: (from, to) => converted(inside(from), () => rename(inside(from), inside(to))),
     link: (path, target) => converted(inside(path), () => linkTo(inside(path), target)),
     readLink: (path) => orUndefined(inside(path), () => readlink(inside(path)), "EINVAL"),
@@ -208,8 +210,10 @@ async function replace(path: string, content: string, mode: number, syncFolder: 
  * Whoever dies between mkdir(2), from whose mode the umask takes, and chmod(2) must not leave a folder that cannot be told from
  * one whose owner wants it so. From mode 0 no umask takes anything, and nobody wants it.
  */
-async function makeFolder(path: string, mode: number): Promise<void> {
+async function makeFolder(path: string, mode: number, group?: number): Promise<void> {
   if (!(await makeBare(path))) return;
+  // A change of the group takes the bit away by which what is made in the folder gets its group.
+  if (group !== undefined) await chown(path, -1, group);
   await chmod(path, mode);
 }
 
@@ -272,6 +276,7 @@ function toStat(stats: Stats): FileStat {
     modifiedMs: stats.mtimeMs,
     inode: stats.ino,
     mode: stats.mode & 0o7777,
+    group: stats.gid,
   };
 }
 

@@ -40,6 +40,15 @@ const hostPath = (path: string, type?: string): Volume => ({
 });
 const modeOf = async (path: string) => (await stat(join(folder, path))).mode & 0o7777;
 
+test("an emptyDir belongs to the pod's group, and so does what is made in it", async () => {
+  const pod = podOf("u-group", { name: "cache", emptyDir: {} });
+  await prepareVolumes(disk, { ...pod, spec: { ...pod.spec, securityContext: { fsGroup: 2000 } } });
+  const path = "root/pods/u-group/volumes/kubernetes.io~empty-dir/cache";
+  expect(await modeOf(path)).toBe(0o2777);
+  await writeFile(join(folder, path, "made"), "");
+  expect((await stat(join(folder, path, "made"))).gid).toBe(2000);
+});
+
 test("a pod gets its folders, an emptyDir that anybody may write to, and a folder for logs; twice is once", async () => {
   const pod = podOf("u-1", { name: "cache", emptyDir: {} });
   await prepareVolumes(disk, pod);

@@ -22,7 +22,7 @@ export async function prepareVolumes(disk: PodDisk, pod: Pod): Promise<void> {
   await disk.logs.makeFolder(podLogFolder(pod), 0o755);
   await disk.root.makeFolder("pods", 0o750);
   for (const folder of ["", "/volumes", "/plugins"]) await disk.root.makeFolder(podFolder(uid) + folder, 0o750);
-  for (const volume of pod.spec.volumes ?? []) await prepareVolume(disk, uid, volume);
+  for (const volume of pod.spec.volumes ?? []) await prepareVolume(disk, pod, volume);
 }
 
 function checkKind({ name, emptyDir, hostPath, ...others }: Volume): void {
@@ -34,9 +34,14 @@ function checkKind({ name, emptyDir, hostPath, ...others }: Volume): void {
   );
 }
 
-async function prepareVolume(disk: PodDisk, uid: string, { name, emptyDir, hostPath }: Volume): Promise<void> {
-  // Any user of any container may write to an emptyDir: that is what it is for.
-  if (emptyDir !== undefined) await disk.root.makeFolder(emptyDirFolder(uid, name), 0o777);
+async function prepareVolume(disk: PodDisk, { metadata, spec }: Pod, volume: Volume): Promise<void> {
+  const { name, emptyDir, hostPath } = volume;
+  if (emptyDir !== undefined) {
+    const folder = emptyDirFolder(metadata.uid ?? "", name);
+    const group = spec.securityContext?.fsGroup;
+    // Any user of any container may write to an emptyDir: that is what it is for. What is made there belongs to the pod's group.
+    await disk.root.makeFolder(folder, group === undefined ? 0o777 : 0o2777, group);
+  }
   if (hostPath !== undefined) await checkHostPath(disk.machine, name, hostPath);
 }
 

@@ -22,7 +22,6 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], askin
     "sysctls outside the safe set",
     ({ securityContext }) => (securityContext?.sysctls ?? []).some((s) => !isSafe(s.name)),
   ],
-  ["securityContext.fsGroup", ({ securityContext }) => securityContext?.fsGroup !== undefined],
 ];
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [

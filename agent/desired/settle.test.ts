@@ -24,6 +24,6 @@ const rows: readonly [
 ];
 for (const [sentence, sizeBytes, ageMs, leftMs, hasArrived = true] of rows)
   test(sentence, () => {
-    const stat = { kind: "file", sizeBytes, modifiedMs: now - ageMs, inode: 1, mode: 0o644 } as const;
+    const stat = { kind: "file", sizeBytes, modifiedMs: now - ageMs, inode: 1, mode: 0o644, group: 0 } as const;
     expect(unsettledUntil(stat, hasArrived, now)).toBe(leftMs === undefined ? undefined : now + leftMs);
   });

@@ -81,6 +81,9 @@ test("supplemental groups and their policy are the pod's, for sandbox and contai
     expect(supplementalGroups).toEqual([5n, 6n]);
     expect(supplementalGroupsPolicy).toBe(SupplementalGroupsPolicy.Strict);
   }
+  const withVolumes = contextOf({ ofPod: { fsGroup: 2000, supplementalGroups: [5] } });
+  for (const { supplementalGroups } of [withVolumes.context, withVolumes.sandbox])
+    expect(supplementalGroups).toEqual([2000n, 5n]);
   expect(contextOf({}).context.supplementalGroupsPolicy).toBe(SupplementalGroupsPolicy.Merge);
 });
 

@@ -98,7 +98,7 @@ function namespacesOf({ spec }: Pod): NamespaceOption {
 }
 
 function userAndGroups(user: number | undefined, group: number | undefined, pod: Pod, image?: ImageUser) {
-  const { supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
+  const { fsGroup, supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
   const byName = user === undefined && image?.uid === undefined ? image?.username : undefined;
   // An image that names nobody runs as root, and that is said: runtimes refuse a group without a user.
   const uid = user ?? image?.uid ?? (byName === "" ? 0 : undefined);
@@ -106,7 +106,7 @@ function userAndGroups(user: number | undefined, group: number | undefined, pod:
     ...(uid === undefined ? {} : { runAsUser: { value: BigInt(uid) } }),
     ...(byName === undefined || byName === "" ? {} : { runAsUsername: byName }),
     ...(group === undefined ? {} : { runAsGroup: { value: BigInt(group) } }),
-    supplementalGroups: supplementalGroups.map(BigInt),
+    supplementalGroups: [...(fsGroup === undefined ? [] : [fsGroup]), ...supplementalGroups].map(BigInt),
     supplementalGroupsPolicy:
       supplementalGroupsPolicy === "Strict" ? SupplementalGroupsPolicy.Strict : SupplementalGroupsPolicy.Merge,
   };

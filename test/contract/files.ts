@@ -104,6 +104,12 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       expect((await bed.files.stat("begun"))?.mode).toBe(0o777);
     });
 
+    test("a folder is given to a group, to which what is made in it belongs too", async () => {
+      await bed.files.makeFolder("shared", 0o2777, 2000);
+      await bed.files.makeFolder("shared", 0o2777, 3000);
+      expect(await bed.files.stat("shared")).toMatchObject({ mode: 0o2777, group: 2000 });
+    });
+
     test("where a file is, no folder is made", async () => {
       await bed.files.write("taken", "", 0o600);
       await expect(bed.files.makeFolder("taken", 0o700)).rejects.toMatchObject({ code: "EEXIST" });

@@ -53,6 +53,25 @@ const hooked = (name: string, lifecycle: Lifecycle, until: Play["until"], contai
 
 const initContainers: readonly Play[] = [
   noting(
+    "group-of-volumes",
+    hasEnded,
+    {
+      command: script("(id; touch /notes/made; stat -c '%a %g' /notes; stat -c %g /notes/made) > /dev/termination-log"),
+    },
+    { restartPolicy: "Never", securityContext: { runAsUser: 1234, fsGroup: 2345, supplementalGroups: [3456] } },
+  ),
+  noting(
+    "init-privileged",
+    hasEnded,
+    { command: script(tellNotes) },
+    {
+      restartPolicy: "Never",
+      initContainers: [
+        initial("first", "grep CapEff /proc/self/status > /notes/all", { securityContext: { privileged: true } }),
+      ],
+    },
+  ),
+  noting(
     "init-order",
     hasEnded,
     { command: script(`${note("main")}; ${tellNotes}`) },

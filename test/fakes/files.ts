@@ -2,7 +2,7 @@ import { dirname, relative, resolve } from "node:path/posix";
 import { type FileChanged, type FileEntry, type FileStat, type Files, FilesError, within } from "../../host/files.ts";
 
 type Node =
-  | { readonly kind: "directory"; readonly mode: number; readonly inode: number }
+  | { readonly kind: "directory"; readonly mode: number; readonly group?: number; readonly inode: number }
   | {
       readonly kind: "file";
       readonly mode: number;
@@ -61,7 +61,7 @@ export class FakeDisk {
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),
-      makeFolder: (path, mode) => run("makeFolder", path, (absolute) => this.#makeFolder(absolute, mode)),
+      makeFolder: (path, mode, group) => run("makeFolder", path, (absolute) => this.#makeFolder(absolute, mode, group)),
       rename: (from, to) => run("rename", from, (absolute) => this.#rename(absolute, within(root, to))),
       link: (path, target) => run("link", path, (absolute) => this.#link(absolute, target)),
       readLink: (path) => run("readLink", path, (absolute) => this.#readLink(absolute)),
@@ -107,6 +107,7 @@ export class FakeDisk {
       kind,
       mode,
       inode,
+      group: "group" in node ? (node.group ?? 0) : 0,
       sizeBytes: isFile ? Buffer.byteLength(node.content) : 0,
       modifiedMs: isFile ? node.at : 0,
     };
@@ -120,12 +121,12 @@ export class FakeDisk {
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  #makeFolder(path: string, mode: number): void {
+  #makeFolder(path: string, mode: number, group = 0): void {
     const known = this.nodes.get(path);
     if (known?.kind === "file") throw new FilesError("EEXIST", path, `${path} is there, and is no folder`);
     if (known !== undefined && known.mode !== 0) return;
     if (dirname(path) !== path) this.#makeFolder(dirname(path), 0o755);
-    this.nodes.set(path, { kind: "directory", mode, inode: ++this.#inodes });
+    this.nodes.set(path, { kind: "directory", mode, group, inode: ++this.#inodes });
     this.#changed(path);
   }
 

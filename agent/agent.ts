@@ -63,6 +63,8 @@ export interface AgentParts {
 
 const AT_REST_MS = 5_000;
 
+type Told = Parameters<ClusterNeeds["telling"]["tellOf"]>;
+
 /** One source of pods; `follow` offers what it says until the signal aborts, and never rejects. */
 export interface PodSource {
   readonly kind: SourceKind;
@@ -117,7 +119,7 @@ export function createAgent(parts: AgentParts): Agent {
       cluster?.complete();
     },
   });
-  const telling = { root: disk.root, facts: parts.facts, wakeAll };
+  const telling = { root: disk.root, facts: parts.facts, wakeAll, tellOf: (...told: Told) => loop.tellOf(...told) };
   const cluster = parts.join?.({ desired, imageSizeBytes: sizeOf(images), telling });
   // What is added for a node that stands alone is nothing.
   const settingsNow = () => ({ ...parts.settings(), ...(cluster && { cluster: cluster.facts.settings() }) });

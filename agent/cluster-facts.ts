@@ -1,21 +1,28 @@
+import type { Clock } from "../host/clock.ts";
 import type { Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
-import type { Pod } from "../proto/kubernetes/gen/types.ts";
+import type { PodUid } from "../proto/ids.ts";
+import type { DesiredPod } from "./decide/desired.ts";
 import type { ClusterSettings } from "./decide/settings.ts";
+import type { Stage } from "./decide/stage.ts";
 import type { DesiredPods } from "./desired/pods.ts";
+import { createReferences } from "./desired/references.ts";
 import { createRuntimeClasses } from "./desired/runtime-classes.ts";
 import { createServices } from "./desired/services.ts";
 import type { ClusterFacts } from "./translate/node-facts.ts";
 
 export interface ClusterFactsParts {
   readonly kube: Pick<Kube, "follow">;
+  readonly clock: Clock;
   readonly log: Log;
   /** The agent's root directory. */
   readonly root: Files;
   readonly desired: Pick<DesiredPods, "all">;
   /** Every pod is looked at anew. */
   readonly wakeAll: () => void;
+  /** An object that the pod refers to, known by this key, was read or is another one. */
+  readonly tellOf: (uid: PodUid, key: string) => void;
 }
 
 /** What pods are told of the cluster, and what has to be known of it before they may run. */
@@ -24,8 +31,10 @@ export interface FollowedFacts {
   settings(): ClusterSettings;
   /** What was read, for the messages to the runtime. */
   facts(): ClusterFacts;
-  /** The pod is to run here. */
-  wanted(pod: Pod): void;
+  /** The pod is to run here, or has to end. */
+  wanted(desired: DesiredPod, stage: Stage): void;
+  /** Nothing is left of the pod. */
+  finished(uid: PodUid): void;
   /** A container is being created, which keeps for life what it is told. */
   used(): void;
   /** The API server has told of this node's pods: its Services will come too. */
@@ -36,7 +45,8 @@ export interface FollowedFacts {
   settled(): Promise<void>;
 }
 
-export function createClusterFacts({ kube, log, root, desired, wakeAll }: ClusterFactsParts): FollowedFacts {
+export function createClusterFacts(parts: ClusterFactsParts): FollowedFacts {
+  const { kube, clock, log, root, desired, wakeAll, tellOf } = parts;
   let isApiHeard = false;
   const services = createServices({
     kube,
@@ -47,21 +57,31 @@ export function createClusterFacts({ kube, log, root, desired, wakeAll }: Cluste
     read: wakeAll,
   });
   const classes = createRuntimeClasses({ kube, log, read: wakeAll });
+  const references = createReferences({ kube, clock, log, news: tellOf });
   return {
     settings: () => ({
       areServicesRead: services.areRead(),
       areRuntimeClassesRead: classes.handlers() !== undefined,
+      answeredReferences: references.answered(),
     }),
-    facts: () => ({ services: services.latest(), runtimeHandlers: classes.handlers() }),
-    wanted({ spec }) {
-      if (spec.runtimeClassName) classes.want();
+    facts: () => ({
+      services: services.latest(),
+      runtimeHandlers: classes.handlers(),
+      referents: references.latest(),
+    }),
+    wanted({ uid, pod, source }, stage) {
+      if (pod.spec.runtimeClassName) classes.want();
+      // A static pod refers to nothing; one that ends starts nothing any more.
+      if (source.kind === "api" && stage === "syncing") references.wanted(uid, pod);
+      else references.released(uid);
     },
+    finished: references.released,
     used: services.used,
     apiHeard() {
       isApiHeard = true;
     },
     async follow(signal) {
-      await Promise.all([services.follow(signal), classes.follow(signal)]);
+      await Promise.all([services.follow(signal), classes.follow(signal), references.follow(signal)]);
     },
     settled: services.settled,
   };

@@ -42,7 +42,7 @@ export interface ClusterNeeds {
   /** How large the runtime says an image is; undefined where it cannot say. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
   /** What it takes to tell pods of the cluster. */
-  readonly telling: Pick<ClusterFactsParts, "root" | "wakeAll"> & {
+  readonly telling: Pick<ClusterFactsParts, "root" | "wakeAll" | "tellOf"> & {
     /** What pods are told of the node; throws where it cannot tell. */
     readonly facts: () => NodeFacts;
   };
@@ -105,7 +105,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
     },
     secured: statuses.secured,
     report(wanted, status, stage) {
-      facts.wanted(wanted.pod);
+      facts.wanted(wanted, stage);
       events.report(wanted, status);
       statuses.report(wanted, status, stage);
       if (newsOfStatics.isNews(wanted)) mirrors.look();
@@ -117,6 +117,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
     took: events.took,
     probed: events.tell,
     finished(uid) {
+      facts.finished(uid);
       events.finished(uid);
       statuses.finished(uid);
       newsOfStatics.forget(uid);

@@ -1,6 +1,6 @@
 import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
-import { forgiveOutages } from "./decide/memory.ts";
+import { forgiveOutages, forgiveReference } from "./decide/memory.ts";
 import type { Settings } from "./decide/settings.ts";
 import type { Rooms } from "./rooms.ts";
 import { createStarts } from "./starts.ts";
@@ -21,6 +21,8 @@ export interface Loop {
   interrupt(uid: PodUid): void;
   /** The runtime is back: what failed because it was away waits no longer. Whoever calls this wakes the pods. */
   forgive(): void;
+  /** An object that the pod refers to, known by this key, was read or is another one: what failed for want of it waits no longer. */
+  tellOf(uid: PodUid, key: string): void;
   /** Resolves when no turn, and nothing beside one, is under way. */
   settled(): Promise<void>;
   /** Takes no further turn; resolves when the calls under way have ended. */
@@ -80,6 +82,14 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
     for (const pod of pods.values()) pod.memory = forgiveOutages(pod.memory);
   }
 
+  function tellOf(uid: PodUid, key: string): void {
+    const pod = pods.get(uid);
+    const wanted = rooms.desired(uid);
+    if (pod === undefined || wanted === undefined || wanted === "unknown") return;
+    pod.memory = forgiveReference(pod.memory, wanted.pod, key);
+    wake(uid);
+  }
+
   const underWay = () =>
     [...pods.values()].flatMap(({ turning, background }) => [
       ...(turning === undefined ? [] : [turning]),
@@ -101,5 +111,5 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
     for (const uid of pods.keys()) hall.starts.release(uid);
   }
 
-  return { wake, interrupt, forgive, settled, stop };
+  return { wake, interrupt, forgive, tellOf, settled, stop };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { utf8 } from "./utf8.ts";
+import { fromUtf8, utf8 } from "./utf8.ts";
 
 const rows: readonly [sentence: string, text: string][] = [
   ["nothing", ""],
@@ -21,3 +21,20 @@ for (const [sentence, text] of rows)
 test("half of a surrogate pair, which is no character, becomes the replacement character", () => {
   expect(utf8("a\u{d800}b")).toEqual(new TextEncoder().encode("a\u{d800}b"));
 });
+
+for (const [sentence, text] of rows)
+  test(`${sentence} is read back`, () => {
+    expect(fromUtf8(new TextEncoder().encode(text))).toBe(text);
+  });
+
+const binary: readonly [sentence: string, bytes: readonly number[]][] = [
+  ["every byte there is", Array.from({ length: 256 }, (_, value) => value)],
+  ["a character that is cut off", [0x61, 0xe4, 0xb8]],
+  ["a slash that is longer than it may be", [0xc0, 0xaf]],
+  ["half of a surrogate pair", [0xed, 0xa0, 0x80]],
+  ["more than the last character", [0xf4, 0x90, 0x80, 0x80]],
+];
+for (const [sentence, bytes] of binary)
+  test(`${sentence} is no text, and comes back byte for byte`, () => {
+    expect([...utf8(fromUtf8(Uint8Array.from(bytes)))]).toEqual([...bytes]);
+  });

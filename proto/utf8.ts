@@ -1,15 +1,51 @@
-/** UTF-8 by hand: pure code has no TextEncoder. Half of a surrogate pair is no character, and becomes U+FFFD as in Go. */
+/**
+ * UTF-8 by hand: pure code has no TextEncoder. Half of a surrogate pair is no character, and becomes U+FFFD as in Go; but for those by which
+ * {@link fromUtf8} keeps a byte, which become that byte again.
+ */
 export function utf8(text: string): Uint8Array {
   const bytes: number[] = [];
-  for (const char of text.toWellFormed()) {
-    const point = char.codePointAt(0) ?? 0;
+  for (const char of text) {
+    const point = wellFormed(char.codePointAt(0) ?? 0);
     if (point < 0x80) bytes.push(point);
     else if (point < 0x800) bytes.push(0xc0 | (point >> 6), tail(point));
+    else if (isKeptByte(point)) bytes.push(point & 0xff);
     else if (point < 0x10000) bytes.push(0xe0 | (point >> 12), tail(point >> 6), tail(point));
     else bytes.push(0xf0 | (point >> 18), tail(point >> 12), tail(point >> 6), tail(point));
   }
   return Uint8Array.from(bytes);
 }
+
+/**
+ * The text that these bytes are. A byte that is no part of UTF-8 is kept as half of a surrogate pair, U+DC80 to U+DCFF, so that
+ * {@link utf8} gives it back: values of Secrets may be any bytes.
+ */
+export function fromUtf8(bytes: Uint8Array): string {
+  const chars: string[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const { point, length } = characterAt(bytes, at);
+    chars.push(String.fromCodePoint(point));
+    at += length;
+  }
+  return chars.join("");
+}
+
+function characterAt(bytes: Uint8Array, at: number): { readonly point: number; readonly length: number } {
+  const first = bytes[at] ?? 0;
+  const length =
+    first < 0x80 ? 1 : first >> 5 === 0b110 ? 2 : first >> 4 === 0b1110 ? 3 : first >> 3 === 0b11110 ? 4 : 0;
+  if (length === 1) return { point: first, length };
+  const kept = { point: KEPT | first, length: 1 };
+  const rest = bytes.subarray(at + 1, at + length);
+  if (length === 0 || rest.length < length - 1 || rest.some((byte) => byte >> 6 !== 0b10)) return kept;
+  const point = rest.reduce((bits, byte) => (bits << 6) | (byte & 0x3f), first & (0x7f >> length));
+  const isShortest = point >= (length === 2 ? 0x80 : length === 3 ? 0x800 : 0x10000);
+  return isShortest && !isSurrogate(point) && point <= 0x10ffff ? { point, length } : kept;
+}
+
+const KEPT = 0xdc00;
+const isSurrogate = (point: number) => point >= 0xd800 && point <= 0xdfff;
+const isKeptByte = (point: number) => point >= KEPT + 0x80 && point <= KEPT + 0xff;
+const wellFormed = (point: number) => (isSurrogate(point) && !isKeptByte(point) ? 0xfffd : point);
 
 function tail(bits: number): number {
   return 0x80 | (bits & 0x3f);

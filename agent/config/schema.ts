@@ -280,7 +280,7 @@ export const schema = {
   containerLogMaxFiles: later("*int32", noLogRotation, { default: 5, range: [2, 2_147_483_647] }),
   containerLogMaxWorkers: later("*int32", noLogRotation, { default: 1, range: [1, 2_147_483_647] }),
   containerLogMonitorInterval: later("*Duration", noLogRotation, { default: "10s", must: "a duration of at least 3s" }),
-  configMapAndSecretChangeDetectionStrategy: later("string", noApiServer, {
+  configMapAndSecretChangeDetectionStrategy: later("string", "Secrets and ConfigMaps are watched", {
     default: "Watch",
     allowed: ["Get", "Cache", "Watch"],
   }),

@@ -1,3 +1,5 @@
+import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { environmentReferences, type Reference, referenceKey } from "../../proto/kubernetes/references.ts";
 import type { DesiredNow } from "./desired.ts";
 import type { Settings } from "./settings.ts";
 
@@ -17,4 +19,13 @@ export function awaitsRuntimeClass({ pod }: DesiredNow, { cluster }: Settings): 
   const { runtimeClassName = "" } = pod.spec;
   if (runtimeClassName === "" || cluster === undefined || cluster.areRuntimeClassesRead) return undefined;
   return `failed to lookup RuntimeClass ${runtimeClassName}: RuntimeClasses have not yet been read at least once`;
+}
+
+/** Whether the environment of the container may be read in a moment. Where it cannot, the creation fails, and says why. */
+export function awaitsEnvironment(pod: Pod, container: Container, settings: Settings): boolean {
+  return isAnyAwaited(environmentReferences(pod, container), settings);
+}
+
+function isAnyAwaited(references: readonly Reference[], { cluster }: Settings): boolean {
+  return cluster !== undefined && references.some((each) => !cluster.answeredReferences.has(referenceKey(each)));
 }

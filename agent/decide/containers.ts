@@ -2,6 +2,7 @@ import type { SandboxId } from "../../proto/ids.ts";
 import { allContainers, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { subjectOf } from "./action.ts";
+import { awaitsEnvironment } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { gracePeriodOf } from "./desired.ts";
 import { imageNeed, imageOf } from "./image.ts";
@@ -161,7 +162,7 @@ function planStart(
   turn: Turn,
   isChanged = false,
 ): Turn {
-  const { sandbox, observed, memory, settings, now, mayCreate } = scene;
+  const { pod, sandbox, observed, memory, settings, now, mayCreate } = scene;
   const need = imageNeed(container, observed, memory);
   switch (need.kind) {
     case "invalid":
@@ -181,6 +182,8 @@ function planStart(
     case "ready":
       if (turn === "taken") return "taken";
       if (!mayCreate) return "free";
+      // A moment, in which those behind it are not to overtake it.
+      if (awaitsEnvironment(pod, container, settings)) return "taken";
       return plan.propose({
         kind: "createContainer",
         name: container.name,

@@ -5,6 +5,7 @@ import {
   type ActionResult,
   emptyMemory,
   forgiveOutages,
+  forgiveReference,
   ofThisRevision,
   pullAgainAt,
   pullNewsUntil,
@@ -131,4 +132,22 @@ test("what is gone is not remembered", () => {
     stopped: [],
     failures: ["container a"],
   });
+});
+
+test("news of a Secret forgives what may have failed for want of it, and nothing else", () => {
+  const env = [{ name: "A", valueFrom: { secretKeyRef: { name: "login", key: "k" } } }];
+  const containers = ["a", "b", "c"].map((name) => ({ name, ...(name === "c" ? {} : { env }) }));
+  const pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers } };
+  const failed = (name: string, reason: string) => ({ action: { ...create, name }, result: { ...bad, reason } });
+  const all = [
+    failed("a", "CreateContainerConfigError"),
+    failed("b", "CreateContainerError"),
+    failed("c", "CreateContainerConfigError"),
+  ];
+  const before = all.reduce((memory, { action, result }) => remember(memory, action, result, 1), emptyMemory);
+  expect([...forgiveReference(before, pod, "secret shop/login").failures.keys()]).toEqual([
+    "container b",
+    "container c",
+  ]);
+  expect(forgiveReference(before, pod, "configmap shop/login")).toBe(before);
 });

@@ -1,5 +1,7 @@
 import type { ContainerId } from "../../proto/ids.ts";
-import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { allContainers } from "../../proto/kubernetes/containers.ts";
+import type { Container, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { environmentReferences, referenceKey } from "../../proto/kubernetes/references.ts";
 import { type Action, subjectOf } from "./action.ts";
 import { type Backoff, delayOf, dueAfter } from "./backoff.ts";
 import type { ObservedPod, ObservedSandbox } from "./observed.ts";
@@ -166,6 +168,21 @@ function usePull(memory: PodMemory, image: string, container: string): PodMemory
 export function forgiveOutages(memory: PodMemory): PodMemory {
   const failures = new Map([...memory.failures].filter(([, { isOutage }]) => !isOutage));
   return failures.size === memory.failures.size ? memory : { ...memory, failures };
+}
+
+/** An object that the pod refers to was read, or is another one now: what may have failed for want of it is tried at once. */
+export function forgiveReference(memory: PodMemory, pod: Pod, key: string): PodMemory {
+  const isTold = (container: Container) =>
+    environmentReferences(pod, container).some((each) => referenceKey(each) === key);
+  const told = new Set(
+    allContainers(pod.spec)
+      .filter(isTold)
+      .map(({ name }) => `container ${name}`),
+  );
+  const failures = [...memory.failures].filter(
+    ([subject, { reason }]) => !(told.has(subject) && reason === "CreateContainerConfigError"),
+  );
+  return failures.length === memory.failures.size ? memory : { ...memory, failures: new Map(failures) };
 }
 
 /**

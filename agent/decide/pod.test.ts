@@ -662,8 +662,10 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
   });
 });
 
-const unread = { areServicesRead: false, areRuntimeClassesRead: false };
-const read = { areServicesRead: true, areRuntimeClassesRead: true };
+const unread = { areServicesRead: false, areRuntimeClassesRead: false, answeredReferences: new Set<string>() };
+const read = { areServicesRead: true, areRuntimeClassesRead: true, answeredReferences: new Set<string>() };
+const answered = { ...read, answeredReferences: new Set(["secret default/login"]) };
+const secretive = { env: [{ name: "A", valueFrom: { secretKeyRef: { name: "login", key: "k" } } }] };
 const projected = pod({ volumes: [{ name: "kube-api-access-x", projected: { sources: [] } }] });
 const sandboxed = pod({ runtimeClassName: "gvisor" });
 const ofApi = { source: { kind: "api" } } as const;
@@ -731,6 +733,27 @@ const clusterRows: readonly [
     desired(pod(), ofApi),
     seen([sandbox()], [exited("a", 0, { crashes: 0, finishedAt: now - 60_000 })]),
     unread,
+    "-",
+  ],
+  [
+    "a container waits a moment for a Secret, and those behind it let it go first",
+    desired(pod({}, [{ name: "a", ...secretive }, { name: "b" }]), ofApi),
+    seen([sandbox()]),
+    read,
+    "-",
+  ],
+  [
+    "then it is created, whether the Secret was read or not",
+    desired(pod({}, [{ name: "a", ...secretive }, { name: "b" }]), ofApi),
+    seen([sandbox()]),
+    answered,
+    "create container a (attempt 0): it has not run yet",
+  ],
+  [
+    "one that runs waits for nothing",
+    desired(pod({}, [{ name: "a", ...secretive }]), ofApi),
+    seen([sandbox()], [container("a", 0, { state: "running" })]),
+    read,
     "-",
   ],
 ];

@@ -14,4 +14,6 @@ export interface Settings {
 export interface ClusterSettings {
   readonly areServicesRead: boolean;
   readonly areRuntimeClassesRead: boolean;
+  /** The keys of Secrets and ConfigMaps that were read, or are not waited for any more. */
+  readonly answeredReferences: ReadonlySet<string>;
 }

@@ -26,7 +26,6 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], askin
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
   ["lifecycle.stopSignal", ({ lifecycle }) => lifecycle?.stopSignal !== undefined],
-  ["envFrom", ({ envFrom }) => isAsked(envFrom)],
   ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],
   [
     "restartPolicyRules with RestartAllContainers",

@@ -77,7 +77,9 @@ const kubernetes = {
   metadata: { namespace: "default", name: "kubernetes" },
   spec: { clusterIP, ports: [{ port: 443 }] },
 };
-const inCluster = { facts: { ...nodeFacts, cluster: { services: [kubernetes], runtimeHandlers: undefined } } };
+const inCluster = {
+  facts: { ...nodeFacts, cluster: { services: [kubernetes], runtimeHandlers: undefined, referents: new Map() } },
+};
 
 test("Services stand before the spec's own, which may refer to them and take their place", () => {
   const env = [
@@ -98,7 +100,9 @@ test("Services stand before the spec's own, which may refer to them and take the
 });
 
 test("a node that stands alone, or has not read the Services, tells of none", () => {
-  const unread = { facts: { ...nodeFacts, cluster: { services: undefined, runtimeHandlers: undefined } } };
+  const unread = {
+    facts: { ...nodeFacts, cluster: { services: undefined, runtimeHandlers: undefined, referents: new Map() } },
+  };
   expect([entries([]), entries([], unread)]).toEqual([[], []]);
 });
 
@@ -205,11 +209,10 @@ const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueF
   ["whole labels, which only volumes offer", { fieldRef: { fieldPath: "metadata.labels" } }, "metadata.labels"],
   ["a resource that is neither request nor limit", { resourceFieldRef: { resource: "cpu" } }, "resource: cpu"],
   [
-    "a Secret",
-    { secretKeyRef: { name: "s", key: "k" } },
-    "environment variable A: values of ConfigMaps, Secrets and files are not supported by this release yet",
+    "a file",
+    { fileKeyRef: { volumeName: "v", path: "p", key: "k" } },
+    "environment variable A: values of files are not supported by this release yet",
   ],
-  ["a ConfigMap", { configMapKeyRef: { name: "s", key: "k" } }, "are not supported by this release yet"],
 ];
 for (const [sentence, valueFrom, message] of refused)
   test(`${sentence} is refused as a configuration error`, () => {

@@ -1,6 +1,7 @@
 import { containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, EnvVar, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, toScaled } from "../../proto/kubernetes/quantity.ts";
+import { referencedValue, variablesOf } from "./env-references.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { serviceEnvironment } from "./service-env.ts";
 import { TranslateError } from "./translate-error.ts";
@@ -14,17 +15,22 @@ export interface EnvScene {
 }
 
 /**
- * The environment of a container: the Services that it may know of, then what the spec says, in its order; of a name given twice the
- * last value counts. `$(NAME)` stands for the variables before it, `$$` for a dollar. Throws `TranslateError` for a source it cannot
- * read.
+ * The environment of a container: the Services that it may know of, then what `envFrom` brings, then what `env` says, in the order of the
+ * spec; of a name given twice the last value counts. `$(NAME)` stands for the variables before it, `$$` for a dollar. An optional value
+ * that is not there takes no variable's place. Throws `TranslateError` for a source it cannot read.
  */
 export function environmentOf(scene: EnvScene): ReadonlyMap<string, string> {
   const environment = new Map(serviceEnvironment(scene.pod, scene.facts.cluster?.services ?? []));
+  const put = (name: string, value: string) => {
+    environment.delete(name);
+    environment.set(name, value);
+  };
+  for (const source of scene.container.envFrom ?? [])
+    for (const [name, value] of variablesOf(scene, source)) put(name, value);
   for (const variable of scene.container.env ?? []) {
-    const value =
-      variable.valueFrom === undefined ? expand(variable.value ?? "", environment) : valueFrom(scene, variable);
-    environment.delete(variable.name);
-    environment.set(variable.name, value);
+    const { name, value: text = "", valueFrom: source } = variable;
+    const value = source === undefined ? expand(text.toWellFormed(), environment) : valueFrom(scene, variable);
+    if (value !== undefined) put(name, value);
   }
   return environment;
 }
@@ -36,12 +42,12 @@ export function expand(text: string, environment: ReadonlyMap<string, string>): 
   );
 }
 
-function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string {
+function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string | undefined {
   if (source?.fieldRef !== undefined) return fieldValue(scene, source.fieldRef.fieldPath);
   if (source?.resourceFieldRef !== undefined) return resourceValue(scene, source.resourceFieldRef);
-  throw configError(
-    `environment variable ${name}: values of ConfigMaps, Secrets and files are not supported by this release yet`,
-  );
+  if (source?.configMapKeyRef !== undefined || source?.secretKeyRef !== undefined)
+    return referencedValue(scene, source);
+  throw configError(`environment variable ${name}: values of files are not supported by this release yet`);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Service } from "../../proto/kubernetes/gen/types.ts";
+import type { Referents } from "../../proto/kubernetes/references.ts";
 
 /** What of the node and its configuration goes into the messages for the runtime. */
 export interface NodeFacts {
@@ -30,6 +31,8 @@ export interface ClusterFacts {
   readonly services: readonly Service[] | undefined;
   /** By the name of the RuntimeClass; undefined until they were read. */
   readonly runtimeHandlers: ReadonlyMap<string, string> | undefined;
+  /** The Secrets and ConfigMaps that pods of this node refer to. */
+  readonly referents: Referents;
 }
 
 /** What resolv.conf(5) says. */

@@ -5,8 +5,8 @@ import { runtimeHandlerOf } from "./runtime-handler.ts";
 import { TranslateError } from "./translate-error.ts";
 
 const pod = (spec: Partial<PodSpec>): Pod => ({ metadata: { name: "web" }, spec: { containers: [], ...spec } });
-const read: ClusterFacts = { services: [], runtimeHandlers: new Map([["sandboxed", "runsc"]]) };
-const unread: ClusterFacts = { services: undefined, runtimeHandlers: undefined };
+const read: ClusterFacts = { services: [], runtimeHandlers: new Map([["sandboxed", "runsc"]]), referents: new Map() };
+const unread: ClusterFacts = { services: undefined, runtimeHandlers: undefined, referents: new Map() };
 
 test("a class is called by its handler, and none by nothing", () => {
   const handlers = [{ runtimeClassName: "sandboxed" }, { runtimeClassName: "" }, {}].map((spec) =>

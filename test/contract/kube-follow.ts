@@ -105,6 +105,20 @@ export function followContract(scene: KubeScene): void {
       });
     });
 
+    test("tells of one object by its name, before it is there and after it is gone", async () => {
+      await createPod({ name: "follow-one-other" });
+      await following({ fieldSelector: "metadata.name=follow-one" }, async ({ hear }) => {
+        await hear("replaced:");
+        const one = await createPod({ name: "follow-one", nodeName: "" });
+        await createPod({ name: "follow-one-more" });
+        await hear("added follow-one");
+        await remove(one, 0);
+        await hear("modified follow-one ending in 0 s", "deleted follow-one ending in 0 s");
+        await createPod({ name: "follow-one", nodeName: "" });
+        await hear("added follow-one");
+      });
+    });
+
     test("tells what comes under its selector as added, and what leaves it as deleted", async () => {
       const labels = { of: "selector" };
       const pod = await createPod({ name: "selected", nodeName: "", labels });

@@ -177,23 +177,26 @@ export class FakeKube implements Kube, Connection {
     const target = targetOf(request);
     const { promise, resolve } = Promise.withResolvers<KubeError | undefined>();
     const cancel = () => resolve(new KubeError("CANCELLED", "cancelled"));
+    // Whoever hears of something may end the watch while it is being opened.
+    let close = () => {};
     try {
       const open = () => {
         const query = request.query ?? {};
         refuseBadWatch(query, this.hasInitialEvents);
         opened?.();
-        return this.#watches.open({ target, query, onLine, ended: resolve });
+        close = this.#watches.open({ target, query, onLine, ended: resolve });
       };
-      const close = await this.#call("watch", target, { deadlineMs: DEADLINE_MS, ...request }, open);
+      await this.#call("watch", target, { deadlineMs: DEADLINE_MS, ...request }, open);
       request.signal?.addEventListener("abort", cancel, { once: true });
       if (request.signal?.aborted) cancel();
       const error = await promise;
       request.signal?.removeEventListener("abort", cancel);
-      close();
       return error;
     } catch (error) {
       if (error instanceof KubeError) return error;
       throw error;
+    } finally {
+      close();
     }
   }
 

@@ -92,7 +92,7 @@ const typesSayWhatTheyMean: Rule = (tree) =>
 const VAGUE = /(Manager|Helper|Util|Handler|Service|Impl|Base|Info|Data|Context)/;
 /** Terms of Kubernetes, CRI and gRPC that carry one of those words. */
 const TERMS =
-  /(Cpu|Memory|Topology)Manager|DataKey|runtimeHandler|SecurityContext|ServiceAccount|BaseUrl|RuntimeService|ImageService|imageServiceEndpoint|ImageServiceEndpoint|service(?=[A-Z])|Services(?=[A-Z]|\b)|\bService\b/g;
+  /(Cpu|Memory|Topology)Manager|DataKey|runtimeHandler|SecurityContext|ServiceAccount|BaseUrl|Base64|RuntimeService|ImageService|imageServiceEndpoint|ImageServiceEndpoint|service(?=[A-Z])|Services(?=[A-Z]|\b)|\bService\b/g;
 const EXPORTED = /^export (?:async )?(?:function\*?|const|class|interface|type|let) (\w+)/gm;
 
 const namesAreClear: Rule = (tree) =>

@@ -96,7 +96,7 @@ export function createAgent(parts: AgentParts): Agent {
   const lastWords = createLastWords(disk.root, disk.logs);
   const seen = createObservedPods({ runtime, images, files, lastWords, clock, log, wake });
   const probes = createProbing(
-    { runtime, clock, log, wake, hostIP: () => parts.settings().hostIPs[0], random: parts.random },
+    { runtime, clock, log, wake, hostIPs: () => parts.settings().hostIPs, random: parts.random },
     (uid, pod, event) => cluster?.probed(uid, pod, event),
   );
   const observed = withProbes(withLogLinks(seen, createLogLinks(disk, log)), probes);

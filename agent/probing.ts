@@ -8,7 +8,7 @@ import { createProbes, type Probes, type ProbesSettings } from "./observed/probe
 import { enquiryOf } from "./translate/enquiry.ts";
 import { TranslateError } from "./translate/translate-error.ts";
 
-type ProbingParts = Pick<ProbesSettings, "clock" | "log" | "wake" | "hostIP" | "random"> & {
+type ProbingParts = Pick<ProbesSettings, "clock" | "log" | "wake" | "hostIPs" | "random"> & {
   readonly runtime: Runtime;
 };
 

@@ -45,4 +45,5 @@ export interface Explanation {
 export interface Done {
   readonly imageRef?: string;
   readonly hasHookFailed?: boolean;
+  readonly askedInPlainText?: string;
 }

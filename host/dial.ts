@@ -2,7 +2,10 @@ import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { connect } from "node:net";
 
-/** Somebody could not be reached, or did not answer in time: `code` is the kernel's (`ECONNREFUSED`), or `ETIMEDOUT`. */
+/**
+ * Somebody could not be reached, or did not answer in time: `code` is the kernel's (`ECONNREFUSED`), or `ETIMEDOUT`; `ENOTTLS` for a server
+ * that was asked over TLS and answers in plain text.
+ */
 export class DialError extends Error {
   override readonly name = "DialError";
   readonly code: string;
@@ -117,5 +120,7 @@ function toDialError(error: unknown, limit: AbortSignal): DialError {
     });
   }
   const { code = "EIO", message = String(error) } = error as { readonly code?: unknown; readonly message?: string };
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER")
+    return new DialError("ENOTTLS", "http: server gave HTTP response to HTTPS client", { cause: error });
   return new DialError(String(code), message, { cause: error });
 }

@@ -30,6 +30,7 @@ export interface Done {
   readonly sandboxId?: SandboxId;
   readonly containerId?: ContainerId;
   readonly hasHookFailed?: boolean;
+  readonly askedInPlainText?: string;
 }
 
 export interface ActSettings {
@@ -73,8 +74,7 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       await startContainer(settings, scene, action, signal);
       return {};
     case "runHook":
-      await runPostStart(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
-      return {};
+      return await runPostStart(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
     case "stopContainer":
       return await stopContainer(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
     case "removeContainer":

@@ -99,6 +99,33 @@ for (const [sentence, path, outcome] of http)
     expect(await ask(get(path))).toMatchObject(outcome);
   });
 
+test("HTTP: a hook over HTTPS that is answered in plain HTTP is asked once more without TLS, and without what proves who asks", async () => {
+  headersSeen.splice(0);
+  const url = `https://127.0.0.1:${port}/500`;
+  const headers = [
+    ["Authorization", "Bearer secret"],
+    ["X-Asked", "yes"],
+  ] as const;
+  expect(await ask({ kind: "httpGet", url, headers, takesAnyAnswer: true })).toEqual({
+    result: "success",
+    message: "words",
+    askedInPlainText: `127.0.0.1:${port}`,
+  });
+  expect(headersSeen.splice(0)).toEqual(["X-Asked: yes"]);
+});
+
+test("HTTP: a probe over HTTPS is not, and says why it has failed; neither is a hook that nobody answers", async () => {
+  const url = `https://127.0.0.1:${port}/200`;
+  const message = `Get "${url}": http: server gave HTTP response to HTTPS client`;
+  expect(await ask({ kind: "httpGet", url, headers: [] })).toEqual({ result: "failure", message });
+  const away = `https://127.0.0.1:${closedPort}/`;
+  const refused = `Get "${away}": dial tcp 127.0.0.1:${closedPort}: connect: connection refused`;
+  expect(await ask({ kind: "httpGet", url: away, headers: [], takesAnyAnswer: true })).toEqual({
+    result: "failure",
+    message: refused,
+  });
+});
+
 test("HTTP: a redirect to itself ends", async () => {
   expect(await ask(get("/round"))).toEqual({
     result: "failure",

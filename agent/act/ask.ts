@@ -36,6 +36,8 @@ export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string)
   };
 }
 
+type HttpEnquiry = Extract<Enquiry, { kind: "httpGet" }>;
+
 const success = (message = ""): ProbeOutcome => ({ result: "success", message });
 const failure = (message: string): ProbeOutcome => ({ result: "failure", message });
 
@@ -68,10 +70,8 @@ async function runTcp(host: string, port: number, options: DialOptions): Promise
   }
 }
 
-async function runHttp(
-  { url, headers, takesAnyStatus }: Extract<Enquiry, { kind: "httpGet" }>,
-  { timeoutMs, signal }: DialOptions,
-): Promise<ProbeOutcome> {
+async function runHttp(call: HttpEnquiry, { timeoutMs, signal }: DialOptions): Promise<ProbeOutcome> {
+  const { url, headers, takesAnyAnswer } = call;
   const deadline = performance.now() + timeoutMs;
   let at = url;
   // The API takes any text for a host.
@@ -82,7 +82,7 @@ async function runHttp(
       const left = Math.max(1, deadline - performance.now());
       const answer = await httpGet(at, headers, LARGEST_ANSWER_BYTES, { timeoutMs: left, signal });
       const next = redirectOf(at, answer);
-      if (next === undefined) return takesAnyStatus === true ? success(answer.body) : judge(answer);
+      if (next === undefined) return takesAnyAnswer === true ? success(answer.body) : judge(answer);
       // Somebody else's answer says nothing of this container.
       if (next.hostname !== new URL(url).hostname)
         return { result: "warning", message: `Probe terminated redirects, Response body: ${answer.body}` };
@@ -90,10 +90,35 @@ async function runHttp(
     }
     return failure(`Get "${at}": stopped after ${MOST_REDIRECTS} redirects`);
   } catch (error) {
-    const { hostname, port, protocol } = new URL(at);
-    const authority = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
-    return refusal(error, (words) => `Get "${at}": ${words === LATE ? LATE : `dial tcp ${authority}: ${words}`}`);
+    const isPlain = error instanceof DialError && error.code === "ENOTTLS";
+    const left = Math.max(1, deadline - performance.now());
+    const inPlainText =
+      isPlain && takesAnyAnswer === true ? await askInPlainText(call, { timeoutMs: left, signal }) : undefined;
+    return inPlainText ?? refusalOfHttp(at, error);
   }
+}
+
+/**
+ * Manifests from when nobody looked at the scheme of a hook ask for HTTPS where plain HTTP is served. What proves who asks is not sent
+ * that way. Undefined where this is not answered either.
+ */
+async function askInPlainText(call: HttpEnquiry, options: DialOptions): Promise<ProbeOutcome | undefined> {
+  const url = call.url.replace(/^https:/, "http:");
+  const headers = call.headers.filter(([name]) => name.toLowerCase() !== "authorization");
+  const outcome = await runHttp({ ...call, url, headers }, options);
+  if (outcome.result === "failure" || outcome.result === "error") return undefined;
+  const [, askedInPlainText = ""] = /^http:\/\/([^/]*)/.exec(url) ?? [];
+  return { ...outcome, askedInPlainText };
+}
+
+function refusalOfHttp(url: string, error: unknown): ProbeOutcome {
+  const { hostname, port, protocol } = new URL(url);
+  const authority = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+  const isAnswered = error instanceof DialError && error.code === "ENOTTLS";
+  return refusal(
+    error,
+    (words) => `Get "${url}": ${words === LATE || isAnswered ? words : `dial tcp ${authority}: ${words}`}`,
+  );
 }
 
 function redirectOf(url: string, { status, location }: HttpAnswer): URL | undefined {

@@ -6,6 +6,7 @@ import { containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, LifecycleHandler, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../decide/action.ts";
 import type { ObservedPod } from "../decide/observed.ts";
+import { addressesOf } from "../decide/pod-ips.ts";
 import { enquiryOf } from "../translate/enquiry.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import { containerFolder, postStartMark } from "../translate/volumes.ts";
@@ -39,32 +40,36 @@ export async function markPostStart(root: Files, pod: Pod, container: Container,
 }
 
 /**
- * Runs the `postStart` hook of a container that was started. Its mark stays until it has succeeded: hooks run at least once. Rejects with
- * `HookError`, `TranslateError` or `FilesError`.
+ * Runs the `postStart` hook of a container that was started. Its mark stays until it has succeeded: hooks run at least once. Answers how
+ * it was asked. Rejects with `HookError`, `TranslateError` or `FilesError`.
  */
 export async function runPostStart(
   settings: HookSettings,
   { pod, observed }: HookScene,
   { name, id, attempt }: Extract<Action, { kind: "runHook" }>,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<HookAsked> {
   const container = pod && containerNamed(pod, name);
   const hook = container?.lifecycle?.postStart;
-  if (pod !== undefined && container !== undefined && hook !== undefined)
-    await runHook(settings, hook, { pod, observed, container, id }, { timeoutMs: LONGEST_POST_START_MS, signal });
+  const limits = { timeoutMs: LONGEST_POST_START_MS, signal };
+  const asked =
+    pod === undefined || container === undefined || hook === undefined
+      ? {}
+      : await runHook(settings, hook, { pod, observed, container, id }, limits);
   await settings.root.remove(postStartMark(observed.uid, name, attempt));
+  return asked;
 }
 
 /**
- * Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Answers whether the hook has failed, which keeps
- * nobody from stopping. Rejects with `CriError`.
+ * Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Answers how the hook was asked, and whether it
+ * has failed, which keeps nobody from stopping. Rejects with `CriError`.
  */
 export async function stopContainer(
   settings: HookSettings,
   { pod, observed }: HookScene,
   { name, id, gracePeriodSeconds, preStop }: Extract<Action, { kind: "stopContainer" }>,
   signal: AbortSignal,
-): Promise<{ readonly hasHookFailed?: boolean }> {
+): Promise<HookAsked & { readonly hasHookFailed?: boolean }> {
   const { runtime, clock } = settings;
   const container = pod && containerNamed(pod, name);
   const hook = preStop === true ? container?.lifecycle?.preStop : undefined;
@@ -74,8 +79,10 @@ export async function stopContainer(
   }
   const begunAt = clock.now();
   let hasHookFailed = false;
+  let asked: HookAsked = {};
   try {
-    await runHook(settings, hook, { pod, observed, container, id }, { timeoutMs: gracePeriodSeconds * 1000, signal });
+    const limits = { timeoutMs: gracePeriodSeconds * 1000, signal };
+    asked = await runHook(settings, hook, { pod, observed, container, id }, limits);
   } catch {
     // Whatever the hook says, the container is stopped; an event tells of it.
     signal.throwIfAborted();
@@ -83,7 +90,13 @@ export async function stopContainer(
   }
   const usedSeconds = Math.max(0, Math.floor((clock.now() - begunAt) / 1000));
   await runtime.stopContainer(id, Math.max(gracePeriodSeconds - usedSeconds, SHORTEST_GRACE_SECONDS), { signal });
-  return { hasHookFailed };
+  return { ...asked, hasHookFailed };
+}
+
+/** How a hook was asked, where users are told of it. */
+interface HookAsked {
+  /** The server of an HTTPS hook that answers in plain HTTP alone. */
+  readonly askedInPlainText?: string;
 }
 
 interface Hooked {
@@ -98,11 +111,14 @@ async function runHook(
   { sleep: pause, ...handler }: LifecycleHandler,
   { pod, observed, container, id }: Hooked,
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
-): Promise<void> {
-  if (pause !== undefined) return await sleep(clock, Math.min(pause.seconds * 1000, timeoutMs), signal);
+): Promise<HookAsked> {
+  if (pause !== undefined) {
+    await sleep(clock, Math.min(pause.seconds * 1000, timeoutMs), signal);
+    return {};
+  }
   // The API takes it for the sake of old manifests, and says that it fails.
   if (handler.tcpSocket !== undefined) throw new HookError("a hook cannot ask a TCP socket");
-  const podIP = pod.spec.hostNetwork === true ? facts().hostIPs[0] : observed.sandboxes[0]?.ips[0];
+  const [podIP] = addressesOf(pod, observed, facts().hostIPs);
   // Loaded only where it is used: few containers have hooks.
   const { createAsk, hookUserAgent: userAgent } = await import("./ask.ts");
   const enquiry = enquiryOf(handler, { pod, container, podIP, userAgent, isHook: true });
@@ -110,8 +126,9 @@ async function runHook(
   const late = new AbortController();
   const cancel = clock.wakeAt(clock.now() + timeoutMs, () => late.abort());
   const limits = { timeoutMs, signal: AbortSignal.any([signal, late.signal]) };
-  const { result, message } = await createAsk(runtime, userAgent)(enquiry, id, limits).finally(cancel);
+  const { result, message, ...asked } = await createAsk(runtime, userAgent)(enquiry, id, limits).finally(cancel);
   signal.throwIfAborted();
   if (late.signal.aborted) throw new HookError(`no end within ${timeoutMs / 1000}s`);
   if (result === "failure" || result === "error") throw new HookError(message);
+  return asked;
 }

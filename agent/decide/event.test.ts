@@ -112,7 +112,35 @@ const rows: readonly [name: string, events: readonly string[], says: readonly st
     end({ kind: "prepareVolumes" }, failed("no such path")),
     ["Warning FailedMount - no such path"],
   ],
-  ["what cannot be stopped", end(stopSandbox, failed("stuck")), ["Warning FailedKillPod - error killing pod: stuck"]],
+  [
+    "a sandbox that cannot be stopped",
+    end(stopSandbox, failed('rpc error: code = Unknown desc = "s" is stuck', "KillPodSandboxError")),
+    [
+      'Warning FailedKillPod - error killing pod: failed to "KillPodSandbox" for "u" with KillPodSandboxError: "rpc error: code = Unknown desc = \\"s\\" is stuck"',
+    ],
+  ],
+  [
+    "a container that cannot be stopped",
+    end(stop(why), failed("stuck", "KillContainerError")),
+    ['Warning FailedKillPod - error killing pod: failed to "KillContainer" for "a" with KillContainerError: "stuck"'],
+  ],
+  [
+    "a hook that was asked for over HTTPS, and heard in plain HTTP",
+    end(
+      { kind: "runHook", name: "a", id: "c0ffee" as ContainerId, attempt: 0 },
+      { ok: true, askedInPlainText: "10.0.0.5:80" },
+    ),
+    [
+      "Warning LifecycleHTTPFallback - request to HTTPS lifecycle hook 10.0.0.5:80 got HTTP response, retry with HTTP succeeded",
+    ],
+  ],
+  [
+    "so with the hook before a stop",
+    end(stop(why), { ok: true, askedInPlainText: "10.0.0.5:80", hasHookFailed: false }),
+    [
+      "Warning LifecycleHTTPFallback - request to HTTPS lifecycle hook 10.0.0.5:80 got HTTP response, retry with HTTP succeeded",
+    ],
+  ],
   ["what was given up is no news", end(pull, "given up"), []],
   ["what fails because the runtime is away is no news", end(sandbox(0), failed("away", "x", true)), []],
 ];

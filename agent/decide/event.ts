@@ -1,6 +1,5 @@
 import { allContainerStatuses, allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import type { Action } from "./action.ts";
 import { formatGoDuration } from "./go-duration.ts";
 import { imageOf } from "./image.ts";
 import type { ProbeKind, ProbeOutcome } from "./probe.ts";
@@ -56,9 +55,9 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pull
 
 /** What is told of an action when it has ended. `imageSizeBytes` is that of the image that was pulled, where it is known. */
 export function eventsAtEnd(taken: Taken, { pod }: EventScene, imageSizeBytes?: number): readonly PodEvent[] {
-  const { action, result } = taken;
+  const { uid, action, result } = taken;
   if (result === "given up") return [];
-  if (!result.ok) return result.isOutage ? [] : failureEvents(action, pod, result);
+  if (!result.ok) return result.isOutage ? [] : failureEvents({ uid, action }, pod, result);
   switch (action.kind) {
     case "pullImage":
       return [pulledEvent(taken, containerOf(pod, action.image), action.image, imageSizeBytes)];
@@ -67,16 +66,26 @@ export function eventsAtEnd(taken: Taken, { pod }: EventScene, imageSizeBytes?: 
     case "startContainer":
       return [normal("Started", "Container started", action.name)];
     case "stopContainer":
-      return result.hasHookFailed === true ? [warning("FailedPreStopHook", "PreStopHook failed", action.name)] : [];
+      return [
+        ...plainTextEvents(result.askedInPlainText),
+        ...(result.hasHookFailed === true ? [warning("FailedPreStopHook", "PreStopHook failed", action.name)] : []),
+      ];
+    case "runHook":
+      return plainTextEvents(result.askedInPlainText);
     case "prepareVolumes":
     case "runSandbox":
-    case "runHook":
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
     case "removePodFiles":
       return [];
   }
+}
+
+function plainTextEvents(host: string | undefined): readonly PodEvent[] {
+  if (host === undefined) return [];
+  const what = `request to HTTPS lifecycle hook ${host} got HTTP response, retry with HTTP succeeded`;
+  return [warning("LifecycleHTTPFallback", what)];
 }
 
 function pulledEvent(
@@ -93,7 +102,7 @@ function pulledEvent(
 }
 
 function failureEvents(
-  action: Action,
+  { uid, action }: Pick<Taken, "uid" | "action">,
   pod: Pod | undefined,
   { reason, message }: { readonly reason: string; readonly message: string },
 ): readonly PodEvent[] {
@@ -117,13 +126,19 @@ function failureEvents(
     case "runHook":
       return [warning("FailedPostStartHook", "PostStartHook failed", action.name)];
     case "stopContainer":
+      return [killFailure("KillContainer", action.name, reason, message)];
     case "stopSandbox":
-      return [warning("FailedKillPod", `error killing pod: ${message}`)];
+      return [killFailure("KillPodSandbox", uid, reason, message)];
     case "removeContainer":
     case "removeSandbox":
     case "removePodFiles":
       return [];
   }
+}
+
+function killFailure(what: string, target: string, reason: string, message: string): PodEvent {
+  const why = `failed to "${what}" for "${target}" with ${reason}: ${JSON.stringify(message)}`;
+  return warning("FailedKillPod", `error killing pod: ${why}`);
 }
 
 const REJECTED = "Pod was rejected: ";

@@ -93,6 +93,8 @@ export type ActionResult =
       readonly imageRef?: string;
       /** The `preStop` hook of a container that was stopped. */
       readonly hasHookFailed?: boolean;
+      /** The server of an HTTPS hook that was asked in plain HTTP, `host:port`. */
+      readonly askedInPlainText?: string;
     }
   | { readonly ok: false; readonly reason: string; readonly message: string; readonly isOutage: boolean };
 

@@ -1,3 +1,6 @@
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { ObservedPod } from "./observed.ts";
+
 const isIPv6 = (address: string) => address.includes(":");
 
 /**
@@ -7,4 +10,13 @@ const isIPv6 = (address: string) => address.includes(":");
 export function podIPsOf(addresses: readonly string[], hostIPs: readonly string[]): readonly string[] {
   const prefersIPv6 = hostIPs[0] !== undefined && isIPv6(hostIPs[0]);
   return [prefersIPv6, !prefersIPv6].flatMap((family) => addresses.find((each) => isIPv6(each) === family) ?? []);
+}
+
+/** The addresses of a pod, first the one at which it is asked: those of the node where it is on the node's network. */
+export function addressesOf(
+  { spec }: Pod,
+  { sandboxes }: Pick<ObservedPod, "sandboxes">,
+  hostIPs: readonly string[],
+): readonly string[] {
+  return spec.hostNetwork === true ? hostIPs : podIPsOf(sandboxes[0]?.ips ?? [], hostIPs);
 }

@@ -21,6 +21,8 @@ export type ProbeKind = (typeof probeKinds)[number];
 export interface ProbeOutcome {
   readonly result: "success" | "warning" | "failure" | "error";
   readonly message: string;
+  /** The server, `host:port`, that was asked over TLS and answers in plain HTTP. */
+  readonly askedInPlainText?: string;
 }
 
 /** What is known of one probe of one instance. */

@@ -7,7 +7,7 @@ import { generationOf } from "./generation.ts";
 import { isInitialized } from "./initialization.ts";
 import type { PodMemory } from "./memory.ts";
 import { awaitsHook } from "./observed.ts";
-import { podIPsOf } from "./pod-ips.ts";
+import { addressesOf } from "./pod-ips.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusScene } from "./status-scene.ts";
 
@@ -29,7 +29,7 @@ export function podStatus(scene: StatusScene): {
   const isCut = isCutShort(scene, statuses);
   const { list, conditions } = podConditions(scene, phase, { init: ofInit, app: statuses }, isCut);
   const { hostIPs } = settings;
-  const podIPs = pod.spec.hostNetwork === true ? hostIPs : podIPsOf(observed.sandboxes[0]?.ips ?? [], hostIPs);
+  const podIPs = addressesOf(pod, observed, hostIPs);
   const [hostIP] = hostIPs;
   const [podIP] = podIPs;
   // Reason and message belong to the end of the pod; until its containers have stopped it still is what it was.

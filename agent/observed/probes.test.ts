@@ -25,7 +25,7 @@ function makeRoom(more: Partial<ProbesSettings> = {}) {
     },
     answered: () => {},
     wake: () => {},
-    hostIP: () => undefined,
+    hostIPs: () => [],
     random: () => 0,
     ...more,
   };
@@ -140,4 +140,21 @@ test("a pod that has to end is asked whether it is ready, and nothing else", asy
   await clock.advance(10_000);
   expect(asked).toEqual(["0s liveness", "0s readiness", "10s readiness"]);
   await probes.stop();
+});
+
+test("a container is asked at the address that its pod's status tells", async () => {
+  const at: (string | undefined)[] = [];
+  const room = makeRoom({
+    hostIPs: () => ["192.0.2.1"],
+    ask: async ({ podIP }) => {
+      at.push(podIP);
+      return { result: "success", message: "" };
+    },
+  });
+  const ips = ["2001:db8::5", "10.0.0.5"];
+  const sandbox = { id: "s" as SandboxId, attempt: 0, createdAt: 0, ready: true, hostNetwork: false, ips, crashes: 0 };
+  const observed = { ...observedSince(room.clock.now()), sandboxes: [sandbox] };
+  room.probes.look(observed, desiredWith({ livenessProbe: probe }));
+  await room.clock.advance(10_000);
+  expect(at[0]).toBe("10.0.0.5");
 });

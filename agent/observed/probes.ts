@@ -5,6 +5,7 @@ import { allContainerStatuses, allContainers, runsToItsEnd } from "../../proto/k
 import type { Container, ContainerStatus, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { awaitsHook, type ContainerHealth, newestOf, type ObservedPod } from "../decide/observed.ts";
+import { addressesOf } from "../decide/pod-ips.ts";
 import {
   afterProbe,
   beginProbe,
@@ -49,8 +50,8 @@ export interface ProbesSettings {
   readonly clock: Clock;
   readonly log: Log;
   readonly wake: (uid: PodUid) => void;
-  /** The node's own address, where pods on its network are asked; undefined as long as it has none. */
-  readonly hostIP: () => string | undefined;
+  /** The node's own addresses, the primary first. */
+  readonly hostIPs: () => readonly string[];
   /** From 0 up to 1. */
   readonly random: () => number;
 }
@@ -141,7 +142,7 @@ function lookAt(
     const newest = newestOf(observed, container.name);
     if (newest?.state !== "running" || awaitsHook(observed, newest)) continue;
     const { id, startedAt } = newest;
-    const podIP = pod.spec.hostNetwork === true ? room.hostIP() : observed.sandboxes[0]?.ips[0];
+    const [podIP] = addressesOf(pod, observed, room.hostIPs());
     const question = { uid, pod, container, id, podIP };
     const probed = before?.get(id) ?? enter(question, startedAt, room.bornAt);
     follow(probed, question);

@@ -135,5 +135,6 @@ test("a stop that fails is told when it fails again", () => {
   fail();
   expect(told()).toEqual([]);
   fail();
-  expect(told()).toEqual(["FailedKillPod: error killing pod: it is closed"]);
+  const why = 'failed to "KillPodSandbox" for "u" with KillPodSandboxError: "it is closed"';
+  expect(told()).toEqual([`FailedKillPod: error killing pod: ${why}`]);
 });

@@ -9,8 +9,8 @@ export type Enquiry =
       readonly kind: "httpGet";
       readonly url: string;
       readonly headers: readonly Header[];
-      /** Any answer will do, whatever its status. */
-      readonly takesAnyStatus?: boolean;
+      /** Any answer will do, whatever its status, and if it has to be without TLS. */
+      readonly takesAnyAnswer?: boolean;
     }
   | { readonly kind: "tcpSocket"; readonly host: string; readonly port: number }
   | { readonly kind: "grpc"; readonly host: string; readonly port: number; readonly service: string };
@@ -72,7 +72,7 @@ function httpCall(
     kind: "httpGet",
     url: `${scheme.toLowerCase()}://${authority}${path.startsWith("/") ? path : `/${path}`}`,
     headers,
-    ...(scene.isHook === true && { takesAnyStatus: true }),
+    ...(scene.isHook === true && { takesAnyAnswer: true }),
   };
 }
 

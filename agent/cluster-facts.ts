@@ -23,6 +23,8 @@ export interface ClusterFactsParts {
   readonly wakeAll: () => void;
   /** An object that the pod refers to, known by this key, was read or is another one. */
   readonly tellOf: (uid: PodUid, key: string) => void;
+  /** Why the runtime can give no pod a network; who learns that it can wakes the pods. */
+  readonly networkProblem: () => string | undefined;
 }
 
 /** What pods are told of the cluster, and what has to be known of it before they may run. */
@@ -46,7 +48,7 @@ export interface FollowedFacts {
 }
 
 export function createClusterFacts(parts: ClusterFactsParts): FollowedFacts {
-  const { kube, clock, log, root, desired, wakeAll, tellOf } = parts;
+  const { kube, clock, log, root, desired, wakeAll, tellOf, networkProblem } = parts;
   let isApiHeard = false;
   const services = createServices({
     kube,
@@ -63,6 +65,7 @@ export function createClusterFacts(parts: ClusterFactsParts): FollowedFacts {
       areServicesRead: services.areRead(),
       areRuntimeClassesRead: classes.handlers() !== undefined,
       answeredReferences: references.answered(),
+      networkProblem: networkProblem(),
     }),
     facts: () => ({
       services: services.latest(),

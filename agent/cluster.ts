@@ -26,6 +26,8 @@ export interface ClusterParts {
   /** From 0 up to 1, for jitter. */
   readonly random: () => number;
   readonly ownNode: OwnNodeObject;
+  /** Why the runtime can give no pod a network; undefined where it can, or has not told. */
+  readonly networkProblem: () => string | undefined;
 }
 
 /** The object of this node. */

@@ -71,6 +71,8 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
   const kube = createKube({ connection, clock, log, random });
   const watched = withWatchState(kube, clock);
   let joined: Cluster | undefined;
+  // Nobody has any before the agent is made.
+  let wakePods = () => {};
   const room = createOwnNodeRoom({
     kube,
     runtime,
@@ -89,12 +91,15 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
       const node = room.node();
       if (node !== "unknown") joined?.node(node?.metadata.uid);
     },
+    networkChanged: () => wakePods(),
   });
 
   return {
     join(needs) {
       const ownNode = { latest: room.node, ask: room.ask };
-      const facing = { kube: watched.kube, nodeName: config.nodeName, clock, log, random, ownNode };
+      wakePods = needs.telling.wakeAll;
+      const { networkProblem } = room;
+      const facing = { kube: watched.kube, nodeName: config.nodeName, clock, log, random, ownNode, networkProblem };
       const rooms = createCluster(facing, needs);
       joined = {
         ...rooms,

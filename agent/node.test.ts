@@ -30,6 +30,7 @@ function createScene(given: Given = {}) {
   const requests = requestsOf(kube, clock);
   const log = new FakeLog();
   const events: NodeEvent[] = [];
+  const told: string[] = [];
   const stop = new AbortController();
   const addresses = { all: ["192.0.2.1"] };
   const { left, ...supplies } = createSupplies();
@@ -47,6 +48,7 @@ function createScene(given: Given = {}) {
     addresses: () => addresses.all,
     record: (event) => events.push(event),
     changed: () => {},
+    networkChanged: () => void told.push(room.networkProblem() ?? "the network is ready"),
   });
   const ended = room.run(stop.signal);
   return {
@@ -60,6 +62,8 @@ function createScene(given: Given = {}) {
     /** The requests since the last time; those of the lease apart, or alone. */
     told: () => requests.told().filter((line) => !line.includes(LEASE)),
     leased: () => requests.told().filter((line) => line.includes(LEASE)),
+    /** What is told of the network. */
+    network: () => told.splice(0),
     reasons: () => events.splice(0).map(({ reason }) => reason),
     node: () => kube.user.get(nodes, "node-a"),
     async ready() {
@@ -151,19 +155,19 @@ test("a runtime that goes away makes the node unready after half a minute, and i
   expect([await ready(), reasons()]).toEqual([`True since 00:31: ${READY}`, ["NodeNotReady", "NodeReady"]]);
 });
 
-test("the network's end is noticed within ten seconds, and its beginning within five", async () => {
-  const { clock, runtime, told, ready } = createScene();
+test("the network's end is noticed within ten seconds, and its beginning within five, also by pods that wait for it", async () => {
+  const { clock, runtime, told, ready, network } = createScene();
   await clock.advance(5_000);
   told();
   runtime.conditions = { RuntimeReady: true, NetworkReady: false };
   await clock.advance(5_000);
-  expect(await ready()).toBe(
-    "False since 00:10: container runtime network not ready: NetworkReady=false reason: message:",
-  );
+  const problem = "container runtime network not ready: NetworkReady=false reason: message:";
+  expect([await ready(), network()]).toEqual([`False since 00:10: ${problem}`, [problem]]);
   await clock.advance(60_000);
   runtime.conditions = { RuntimeReady: true, NetworkReady: true };
   await clock.advance(5_000);
   expect(await ready()).toStartWith("True since 01:1");
+  expect(network()).toEqual(["the network is ready"]);
   expect(told().length).toBe(2);
 });
 

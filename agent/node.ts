@@ -5,6 +5,7 @@ import { nodes } from "../kube/resource.ts";
 import type { Node } from "../proto/kubernetes/gen/types.ts";
 import type { Config } from "./config/config.ts";
 import { type NodeEvent, nodeReference } from "./decide/node.ts";
+import { networkProblemOf } from "./decide/node-conditions.ts";
 import type { NodeSettings } from "./decide/node-settings.ts";
 import { noPressure, type Pressure, type Supplies } from "./decide/observed-node.ts";
 import { decidePressure, emptyPressureMemory, type PressureSettings, signalsOf } from "./decide/pressure.ts";
@@ -26,6 +27,8 @@ export interface NodeParts
   readonly record: (event: NodeEvent) => void;
   /** The Node object came, went or is another: who waits for its labels may go on. */
   readonly changed: () => void;
+  /** The runtime can give pods a network now, or can no more. */
+  readonly networkChanged: () => void;
 }
 
 export interface NodeState {
@@ -41,6 +44,8 @@ export interface OwnNodeRoom {
   node(): Node | undefined | "unknown";
   /** Asks for the object; true when `node` is up to date then, or will not be by asking; false when nobody answers. Never rejects. */
   ask(): Promise<boolean>;
+  /** Why the runtime can give no pod a network, as it told last; undefined where it can, or has not told. */
+  networkProblem(): string | undefined;
   state(): NodeState;
   /** The connection to the runtime came or went. */
   doubtRuntime(): void;
@@ -72,7 +77,7 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
     ...parts,
     signals: signalsOf(settings),
     askEveryMs: settings.nodeStatusUpdateFrequencyMs,
-    changed: wake,
+    changed: seen,
     measured: pressure.measured,
   });
   const own = createOwnNode({ ...parts, nodeName: settings.nodeName, changed, back: hurry });
@@ -86,6 +91,17 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
     deadlineMs,
   });
   let leasedFor: string | undefined;
+  let problemBefore: string | undefined;
+
+  function seen(): void {
+    report.wake();
+    const problem = networkProblem();
+    if (problem === problemBefore) return;
+    problemBefore = problem;
+    parts.networkChanged();
+  }
+
+  const networkProblem = () => networkProblemOf(observer.now().runtime);
 
   function wake(): void {
     report.wake();
@@ -124,6 +140,7 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
     },
     node: own.latest,
     ask: () => askForNode(parts, own),
+    networkProblem,
     state: () => ({ status: report.state(), lease: lease.state() }),
     doubtRuntime: observer.doubtRuntime,
     doubtImages: observer.doubtImages,

@@ -4,8 +4,8 @@ import type { DesiredNow } from "./desired.ts";
 import type { Settings } from "./settings.ts";
 
 /*
- * What has to be read of the cluster before a step of a pod's start. Nothing has failed yet, so nothing is tried again after a while:
- * whoever reads it wakes the pods.
+ * What has to be there before a step of a pod's start. Nothing has failed yet, so nothing is tried again after a while:
+ * whoever brings it wakes the pods.
  */
 
 /** Why no container of the pod may be created yet: what it would be told of Services, it would keep for life. */
@@ -28,4 +28,13 @@ export function awaitsEnvironment(pod: Pod, container: Container, settings: Sett
 
 function isAnyAwaited(references: readonly Reference[], { cluster }: Settings): boolean {
   return cluster !== undefined && references.some((each) => !cluster.answeredReferences.has(referenceKey(each)));
+}
+
+/** What is told of a pod that waits for the network, in the kubelet's words. */
+export const NETWORK_IS_NOT_READY = "network is not ready: ";
+
+/** Why the pod's sandbox may not be run yet: the runtime has no network for it. Pods on the node's own need none. */
+export function awaitsNetwork({ pod }: DesiredNow, { cluster }: Settings): string | undefined {
+  const problem = cluster?.networkProblem;
+  return problem === undefined || pod.spec.hostNetwork === true ? undefined : `${NETWORK_IS_NOT_READY}${problem}`;
 }

@@ -14,7 +14,7 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import { whyNoReference } from "../../proto/kubernetes/image-reference.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
+import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
@@ -179,15 +179,17 @@ function waitingBeforeStart(
   if (failure !== undefined) return failure;
   const services = newest === undefined ? awaitsServices(desired, settings) : undefined;
   // Until then it waits for what every container waits for.
-  const isNext = sandboxNeed(desired.pod, observed, now).kind === "ready" && isImageReady(scene, container);
+  const hasSandbox = sandboxNeed(desired.pod, observed, now).kind === "ready";
+  const isNext = hasSandbox && isImageReady(scene, container);
   if (services !== undefined && isNext) return { reason: "CreateContainerConfigError", message: services };
   // The reason is the kubelet's; the message, which it leaves out, says what the pod is waiting for.
   const held =
     desired.waitsFor === undefined ? undefined : `the pod of this name with uid ${desired.waitsFor} has to end first`;
+  const network = hasSandbox ? undefined : awaitsNetwork(desired, settings);
   const outage = [...memory.failures.values()].find(({ isOutage }) => isOutage);
   const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox") ?? outage;
-  const message =
-    held ?? obstacle?.message ?? awaitsRuntimeClass(desired, settings) ?? pullUnderWay(imageOf(container), memory);
+  const awaited = awaitsRuntimeClass(desired, settings) ?? pullUnderWay(imageOf(container), memory);
+  const message = held ?? network ?? obstacle?.message ?? awaited;
   return { reason, ...(message === undefined ? {} : { message }) };
 }
 

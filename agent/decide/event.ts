@@ -1,5 +1,6 @@
 import { allContainerStatuses, allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { NETWORK_IS_NOT_READY } from "./awaited.ts";
 import { formatGoDuration } from "./go-duration.ts";
 import { imageOf } from "./image.ts";
 import type { ProbeKind, ProbeOutcome } from "./probe.ts";
@@ -149,7 +150,18 @@ export function eventsOfStatus(pod: Pod, before: PodStatus | undefined, after: P
     const known = allContainerStatuses(before).find(({ name }) => name === status.name);
     return waitingEvents(pod, known, status);
   });
-  return [...containers, ...endEvents(before, after)];
+  return [...networkEvents(before, after), ...containers, ...endEvents(before, after)];
+}
+
+/** That there is no network is told of the pod, when it begins to wait for one. */
+function networkEvents(before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
+  const message = networkMessageOf(after);
+  return message === undefined || networkMessageOf(before) !== undefined ? [] : [warning("NetworkNotReady", message)];
+}
+
+function networkMessageOf(status: PodStatus | undefined): string | undefined {
+  const messages = allContainerStatuses(status).map(({ state }) => state?.waiting?.message);
+  return messages.find((message) => message?.startsWith(NETWORK_IS_NOT_READY));
 }
 
 function endEvents(before: PodStatus | undefined, { phase, reason, message = "" }: PodStatus): readonly PodEvent[] {

@@ -126,8 +126,13 @@ function runtimeProblems(runtime: ObservedRuntime, now: number): readonly string
 
 function networkProblems(runtime: ObservedRuntime): readonly string[] {
   if (runtime.conditions === undefined) return ["network state unknown"];
-  if (isTrue(runtime, "NetworkReady")) return [];
-  return [`container runtime network not ready: ${tell(runtime, "NetworkReady")}`];
+  return [networkProblemOf(runtime) ?? []].flat();
+}
+
+/** Why the runtime can give no pod a network, as it told last; undefined where it can, or has not told yet. */
+export function networkProblemOf(runtime: ObservedRuntime): string | undefined {
+  if (runtime.conditions === undefined || isTrue(runtime, "NetworkReady")) return undefined;
+  return `container runtime network not ready: ${tell(runtime, "NetworkReady")}`;
 }
 
 function isTrue({ conditions = [] }: ObservedRuntime, type: string): boolean {

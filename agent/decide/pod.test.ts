@@ -666,6 +666,7 @@ const unread = { areServicesRead: false, areRuntimeClassesRead: false, answeredR
 const read = { areServicesRead: true, areRuntimeClassesRead: true, answeredReferences: new Set<string>() };
 const answered = { ...read, answeredReferences: new Set(["secret default/login"]) };
 const secretive = { env: [{ name: "A", valueFrom: { secretKeyRef: { name: "login", key: "k" } } }] };
+const unplugged = { ...read, networkProblem: "container runtime network not ready: NetworkReady=false" };
 const projected = pod({ volumes: [{ name: "kube-api-access-x", projected: { sources: [] } }] });
 const sandboxed = pod({ runtimeClassName: "gvisor" });
 const ofApi = { source: { kind: "api" } } as const;
@@ -698,6 +699,27 @@ const clusterRows: readonly [
   ],
   ["a static one too", desired(sandboxed), nothing, read, "run sandbox (attempt 0): the pod has none"],
   ["but not on a node that stands alone", desired(sandboxed), nothing, undefined, "rejected"],
+  [
+    "a sandbox waits for the network",
+    desired(pod(), ofApi),
+    nothing,
+    unplugged,
+    waiting("network is not ready: container runtime network not ready: NetworkReady=false"),
+  ],
+  [
+    "that of a pod on the node's network does not",
+    desired(pod({ hostNetwork: true }), ofApi),
+    nothing,
+    unplugged,
+    "run sandbox (attempt 0): the pod has none",
+  ],
+  [
+    "nor does a pod that has one",
+    desired(pod()),
+    seen([sandbox()]),
+    unplugged,
+    "create container a (attempt 0): it has not run yet",
+  ],
   ["a sandbox waits for the RuntimeClasses", desired(sandboxed, ofApi), nothing, unread, waiting(classes)],
   ["one without a class does not", desired(pod(), ofApi), nothing, unread, "run sandbox (attempt 0): the pod has none"],
   [

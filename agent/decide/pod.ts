@@ -1,6 +1,6 @@
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
-import { awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
+import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
 import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
@@ -122,7 +122,7 @@ function planSync(
   const need = sandboxNeed(pod, observed, now);
   const areVolumesReady = memory.volumesPrepared || !isStartAhead(desired, observed);
   if (need.kind === "create") {
-    const mayRunSandbox = awaitsRuntimeClass(desired, settings) === undefined;
+    const mayRunSandbox = (awaitsNetwork(desired, settings) ?? awaitsRuntimeClass(desired, settings)) === undefined;
     planSandbox(plan, { desired, observed, memory, now, mayRunSandbox }, need);
     planFirstPulls(plan, pod, observed, memory);
   } else if (!areVolumesReady) plan.propose({ kind: "prepareVolumes" });

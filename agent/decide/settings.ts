@@ -16,4 +16,6 @@ export interface ClusterSettings {
   readonly areRuntimeClassesRead: boolean;
   /** The keys of Secrets and ConfigMaps that were read, or are not waited for any more. */
   readonly answeredReferences: ReadonlySet<string>;
+  /** Why the runtime can give no pod a network, as it told last; left out where it can, or has not told. */
+  readonly networkProblem?: string | undefined;
 }

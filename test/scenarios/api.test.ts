@@ -226,3 +226,20 @@ test("no status goes back to Pending because the agent is new", async () => {
   await stage.advance("1m");
   expect([...phases].filter((line) => line.includes("Pending"))).toEqual([]);
 });
+
+test("a pod waits for the runtime's network, is told of that once, and begins as soon as it is there", async () => {
+  const stage = await createStage(inCluster);
+  stage.networkProblem =
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:";
+  await stage.start();
+  await stage.apply("web");
+  await stage.advance("60s");
+  expect(await stage.shown()).toEqual(["web Pending: a waiting ContainerCreating"]);
+  const told = `Warning NetworkNotReady: network is not ready: ${stage.networkProblem}`;
+  expect(await stage.events("web")).toEqual([`1x ${told}`]);
+  stage.networkProblem = undefined;
+  stage.agent.wakeAll();
+  await stage.advance("1s");
+  expect(await stage.shown()).toContain("web Running, ready: a running");
+  expect((await stage.events("web")).filter((line) => line.includes("Warning"))).toEqual([`1x ${told}`]);
+});

@@ -58,6 +58,8 @@ export class Stage {
   hostIPs: readonly string[] = facts.hostIPs;
   /** The node's object, as the agent has heard it; whoever changes it calls `agent.cluster.node`, as the real watch does. */
   node: Node | undefined | "unknown";
+  /** Why the runtime has no network for pods; whoever changes it calls `agent.wakeAll`, as who asks the real runtime does. */
+  networkProblem: string | undefined;
   /** How many pods the node has places for, from the next agent on. */
   maxPods: number;
   /** Whoever asks the API server for the node's object waits for this; false: nobody answers. */
@@ -133,6 +135,7 @@ export class Stage {
               clock,
               log,
               ownNode: { latest: () => this.node, ask: () => this.askNode() },
+              networkProblem: () => this.networkProblem,
             },
             needs,
           ),

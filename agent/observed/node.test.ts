@@ -169,22 +169,47 @@ test("what the node has left is measured every ten seconds, as far as it can be,
   await ended;
 });
 
-test("a file system that hangs keeps nobody from asking the runtime, nor from going on, and is not asked again", async () => {
+/** What of it was measured. */
+const namesOf = (found: Supplies) => Object.keys(found).filter((name) => found[name] !== undefined);
+
+test("a file system that hangs keeps nobody from asking the runtime, and no other signal from being measured; it is not asked again", async () => {
   const { clock, stop, measured, left, observer, asked } = createScene();
   const hanging = Promise.withResolvers<void>();
-  left.before = () => hanging.promise;
+  let times = 0;
+  left.before = async (path) => {
+    if (path !== "/var/lib/kubelet") return;
+    times += 1;
+    await hanging.promise;
+  };
   const looked = observer.look(1_000);
   await clock.advance(1_000);
   await looked;
+  const answering = ["memory.available", "imagefs.available", "imagefs.inodesFree"];
+  expect(measured.map(namesOf)).toEqual([answering]);
   asked();
   const ended = observer.follow(stop.signal);
   await clock.advance(9_000);
   asked();
   await clock.advance(50_000);
-  expect([asked(), measured]).toEqual([{ status: 5 }, []]);
+  expect([asked(), times]).toEqual([{ status: 5 }, 1]);
+  expect(measured.slice(1).map(namesOf)).toEqual(Array(measured.length - 1).fill(answering));
+  expect(measured.length).toBeGreaterThan(5);
   hanging.resolve();
-  await rest();
-  expect(measured).toHaveLength(1);
+  await clock.advance(11_000);
+  expect(Object.keys(measured.at(-1) ?? {})).toContain("nodefs.available");
+  stop.abort();
+  await ended;
+});
+
+test("a file system that is slow is measured all the same", async () => {
+  const { clock, stop, measured, left, observer } = createScene();
+  left.before = () => new Promise((resolve) => void clock.wakeAt(clock.now() + 3_000, resolve));
+  const ended = observer.follow(stop.signal);
+  await clock.advance(1_000);
+  expect(measured.map(namesOf)).toEqual([["memory.available"]]);
+  await clock.advance(60_000);
+  const isWhole = (found: Supplies) => "nodefs.available" in found && "imagefs.available" in found;
+  expect(measured.slice(1).every(isWhole)).toBe(true);
   stop.abort();
   await ended;
 });

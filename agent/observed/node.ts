@@ -41,6 +41,8 @@ export interface NodeObserver {
 
 /** A runtime that does not answer within so long is not ready. */
 const ANSWER_WITHIN_MS = 10_000;
+/** File systems answer in microseconds; one that takes so long is left out. */
+const MEASURED_WITHIN_MS = 1_000;
 /** A runtime that is not ready is asked again after a tenth of a second, then less and less often, at last as the kubelet does. */
 const FIRST_ASK_MS = 100;
 const LONGEST_ASK_MS = 5_000;
@@ -53,7 +55,6 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
   const bells = { runtime: createBell(clock), images: createBell(clock) };
   let runtime = silentRuntime;
   let images: readonly NodeImage[] | undefined;
-  let measuring: Promise<void> | undefined;
   let measuredAt = Number.NEGATIVE_INFINITY;
 
   async function askRuntime(deadlineMs = ANSWER_WITHIN_MS): Promise<void> {
@@ -62,16 +63,10 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
     if (!saysTheSame(before, runtime)) changed();
   }
 
-  /** A file system that hangs is not asked again while it does, and keeps nobody from asking the runtime. */
-  function measure(deadlineMs = ANSWER_WITHIN_MS): Promise<void> {
+  /** A file system that hangs keeps nobody from asking the runtime, and the other signals from being measured. */
+  async function measure(withinMs = MEASURED_WITHIN_MS): Promise<void> {
     measuredAt = clock.now();
-    measuring ??= meter
-      .measure(deadlineMs)
-      .then(measured)
-      .finally(() => {
-        measuring = undefined;
-      });
-    return measuring;
+    measured(await meter.measure(withinMs));
   }
 
   async function followRuntime(signal: AbortSignal): Promise<void> {
@@ -102,7 +97,7 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
   return {
     now: () => ({ machine, runtime, addresses: addresses(), images, isShuttingDown: false }),
     async look(deadlineMs = ANSWER_WITHIN_MS) {
-      await Promise.all([askRuntime(deadlineMs), within(clock, deadlineMs, measure(deadlineMs))]);
+      await Promise.all([askRuntime(deadlineMs), measure(Math.min(deadlineMs, MEASURED_WITHIN_MS))]);
     },
     follow: async (signal) => void (await Promise.all([followRuntime(signal), followImages(signal)])),
     doubtRuntime() {
@@ -111,12 +106,6 @@ export function createNodeObserver(sources: NodeSources): NodeObserver {
     },
     doubtImages: () => bells.images.ring(),
   };
-}
-
-/** Resolves when the work is done, which never rejects, or when it is not in time. */
-async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
-  const patience = new AbortController();
-  await Promise.race([work.finally(() => patience.abort()), createBell(clock).wait(clock.now() + ms, patience.signal)]);
 }
 
 /** A time that no bell can shorten. */

@@ -84,7 +84,7 @@ export function createSupplies() {
     memory: { capacity: 8 * 2 ** 30, available: 6 * 2 ** 30 },
     tasks: { capacity: 32_768, available: 30_000 },
     /** Awaited before a file system answers. */
-    before: async () => {},
+    before: async (_path: string) => {},
     spaces: new Map([
       ["/var/lib/kubelet", space],
       ["/var/lib/fake/images", space],
@@ -95,7 +95,7 @@ export function createSupplies() {
     proc: { memorySupply: () => left.memory, taskSupply: () => left.tasks },
     files: {
       space: async (path: string) => {
-        await left.before();
+        await left.before(path);
         const found = left.spaces.get(path);
         if (found === undefined) throw new Error(`${path} is not there`);
         return found;

@@ -18,9 +18,9 @@ const LONGEST_TEST_MS = 30_000;
 const QUICKLY = { FUZZ_RUNS: "200", DIE_EVERY: "7" };
 
 /**
- * The quick check over `files`: types, format, lint, unused code and every test that needs no machine. The static ones run side by
- * side; the tests follow in two halves, one for each of two cores. One line each as they end. `env` is added to the tests'
- * environment.
+ * The quick check over `files`: types, format, lint, unused code and every test that needs no machine, all side by side: a
+ * test often waits, for a clock or for a program that it has started. The tests run in two halves, one for each of two cores. One
+ * line each as they end. `env` is added to the tests' environment.
  */
 export async function check(
   files: readonly TestFile[],
@@ -30,12 +30,11 @@ export async function check(
 ): Promise<readonly Outcome[]> {
   const run = async (suite: Suite) => await announce(await runSuite(suite, reports), say);
   const quick = files.filter(({ isQuick }) => isQuick);
-  const outcomes = await Promise.all(staticSuites().map(run));
   const halves = [0, 1].map((half) => quick.filter((_, index) => index % 2 === half));
   const tests = halves.map((half, index) =>
-    run(testSuite(`unit and scenario tests ${index + 1}/2`, half, env, LONGEST_TEST_MS)),
+    testSuite(`unit and scenario tests ${index + 1}/2`, half, env, LONGEST_TEST_MS),
   );
-  return [...outcomes, ...(await Promise.all(tests))];
+  return await Promise.all([...staticSuites(), ...tests].map(run));
 }
 
 /**

@@ -191,13 +191,14 @@ test("TCP: whoever accepts is well, and is not spoken to", async () => {
 });
 
 test("gRPC: a server that serves is well, one that does not says so, and one that is not there has failed", async () => {
-  const check = (service: string, at: number) => ask({ kind: "grpc", host: "127.0.0.1", port: at, service }, 500);
-  expect(await check("", grpcPort)).toEqual({ result: "success", message: "" });
-  expect(await check("shop", grpcPort)).toEqual({
+  const check = (service: string, at: number, timeoutMs: number) =>
+    ask({ kind: "grpc", host: "127.0.0.1", port: at, service }, timeoutMs);
+  expect(await check("", grpcPort, 5_000)).toEqual({ result: "success", message: "" });
+  expect(await check("shop", grpcPort, 5_000)).toEqual({
     result: "failure",
     message: 'service unhealthy (responded with "NOT_SERVING")',
   });
-  expect(await check("", closedPort)).toEqual({
+  expect(await check("", closedPort, 500)).toEqual({
     result: "failure",
     message: `timeout: failed to connect service "127.0.0.1:${closedPort}" within 0.5s: context deadline exceeded`,
   });

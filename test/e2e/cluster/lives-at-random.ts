@@ -1,0 +1,153 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Container, ContainerStatus, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import { busyboxImage } from "../../bed/images.ts";
+import { script } from "../manifest.ts";
+import { barePod } from "./objects.ts";
+
+/** A pod with a life of its own, and what it must have come to when everything around it has calmed down. */
+export interface RandomLife {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly pod: ReturnType<typeof barePod>;
+  /** When it is deleted, in milliseconds from the beginning; undefined: never. */
+  readonly deletedAtMs: number | undefined;
+}
+
+const KINDS = ["once", "tries", "stays", "crashes", "initialized", "served", "deleted", "forced"] as const;
+type Kind = (typeof KINDS)[number];
+
+/** What its containers have noted of themselves, in order: `main began`, `main ended 3`. */
+type Notes = readonly string[];
+
+/** `count` lives, of each kind about as many. What containers note goes to a folder per pod below `folder`. */
+export function livesAtRandom(count: number, random: () => number, folder: string): readonly RandomLife[] {
+  return Array.from({ length: count }, (_, at) => {
+    const kind = KINDS[at % KINDS.length] ?? "once";
+    const name = `${kind}-${at}`;
+    const lasts = (random() * 12).toFixed(1);
+    const code = random() < 0.5 ? 0 : 3;
+    const isDeleted = kind === "deleted" || kind === "forced";
+    const deletedAtMs = isDeleted ? random() * 30_000 : undefined;
+    return { name, kind, deletedAtMs, pod: podOfKind(kind, name, { lasts, code, notes: join(folder, name) }) };
+  });
+}
+
+interface Lot {
+  readonly lasts: string;
+  readonly code: number;
+  readonly notes: string;
+}
+
+function podOfKind(kind: Kind, name: string, { lasts, code, notes }: Lot): RandomLife["pod"] {
+  const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
+  /** What runs can be found by its name in the list of processes. */
+  const noting = (container: string, text: string): Partial<Container> => ({
+    ...mount,
+    command: script(`: ${markOf(name, container)}; echo ${container} began >> /notes/all; ${text}`),
+  });
+  const ends = (container: string, exitCode: number) =>
+    `echo ${container} ended ${exitCode} >> /notes/all; exit ${exitCode}`;
+  const extra = (container: string, text: string, more: Partial<Container> = {}): Container => ({
+    name: container,
+    image: busyboxImage,
+    imagePullPolicy: "IfNotPresent",
+    ...noting(container, text),
+    ...more,
+  });
+  const spec: Partial<PodSpec> = {
+    terminationGracePeriodSeconds: 2,
+    volumes: [{ name: "notes", hostPath: { path: notes, type: "DirectoryOrCreate" } }],
+  };
+  const main = (text: string, more: Partial<PodSpec>) => barePod(name, noting("main", text), { ...spec, ...more });
+  switch (kind) {
+    case "once":
+      return main(`sleep ${lasts}; ${ends("main", code)}`, { restartPolicy: "Never" });
+    case "tries":
+      return main(`sleep 1; test -e /notes/tried && { ${ends("main", 0)}; }; touch /notes/tried; ${ends("main", 4)}`, {
+        restartPolicy: "OnFailure",
+      });
+    case "crashes":
+      return main(`sleep ${lasts}; ${ends("main", 1)}`, { restartPolicy: "Always" });
+    case "initialized":
+      return main(ends("main", code), {
+        restartPolicy: "Never",
+        initContainers: [extra("first", `sleep 1; ${ends("first", 0)}`), extra("second", ends("second", 0))],
+      });
+    case "served":
+      return main(`sleep ${lasts}; ${ends("main", code)}`, {
+        restartPolicy: "Never",
+        initContainers: [extra("side", "sleep 1000000", { restartPolicy: "Always" })],
+      });
+    case "stays":
+    case "deleted":
+    case "forced":
+      return main("sleep 1000000", { restartPolicy: "Always" });
+  }
+}
+
+const markOf = (pod: string, container: string) => `life of ${pod} ${container}`;
+
+/** How many processes each container of a life is at this moment: the first process of each instance counts. */
+export async function processesOf(): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for (const entry of await readdir("/proc")) {
+    if (!/^\d+$/.test(entry)) continue;
+    // A process may end while it is looked at.
+    const line = await readFile(`/proc/${entry}/cmdline`, "latin1").catch(() => "");
+    const [, of] = /^catatonit\0--\0.*?life of (\S+ \S+);/s.exec(line) ?? [];
+    if (of !== undefined) counts.set(of, (counts.get(of) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** What a life has noted so far. */
+export async function notesOf(folder: string, name: string): Promise<Notes> {
+  const text = await readFile(join(folder, name, "all"), "utf8").catch(() => "");
+  return text.split("\n").filter((line) => line !== "");
+}
+
+/**
+ * What is wrong with a life now that all is calm, in a sentence; undefined: nothing. What a container has noted is the truth. One that
+ * could not note its end was ended from outside, by the death of what it depends on: its pod counts as failed. So does one whose end the
+ * runtime has forgotten together with its own life, and calls `Unknown`.
+ */
+export function whatIsWrong(
+  { name, kind }: RandomLife,
+  pod: Pod | undefined,
+  notes: Notes,
+  processes: ReadonlyMap<string, number>,
+): string | undefined {
+  const alive = [...processes].filter(([of]) => of.startsWith(`${name} `)).map(([of, n]) => `${n} × ${of}`);
+  const wrong = wrongOf(kind, pod, notes, alive.length);
+  return (
+    wrong &&
+    `${name}: ${wrong}; it noted ${JSON.stringify(notes)}, lives as [${alive}], and is shown as ${summaryOf(pod)}`
+  );
+}
+
+function wrongOf(kind: Kind, pod: Pod | undefined, notes: Notes, alive: number): string | undefined {
+  if (kind === "deleted" || kind === "forced") return pod !== undefined || alive > 0 ? "it is still there" : undefined;
+  if (pod === undefined) return "it is gone";
+  const { phase } = pod.status ?? {};
+  const main = pod.status?.containerStatuses?.[0];
+  if (kind === "stays") return phase === "Running" && main?.ready && alive === 1 ? undefined : "it does not run once";
+  if (kind === "crashes") return phase === "Running" && alive <= 1 ? undefined : "it is not in its loop";
+  if (alive > 0) return "it runs, and should have ended";
+  const ends = notes.filter((line) => line.startsWith("main ended"));
+  const isForgotten = main?.state?.terminated?.reason === "Unknown" && main.state.terminated.exitCode === 255;
+  const code = isForgotten ? "255" : ends.at(-1)?.split(" ").at(-1);
+  if (kind === "tries") return phase === "Succeeded" && code === "0" ? undefined : "it has not come to its success";
+  if (notes.filter((line) => line === "main began").length > 1) return "its work was done twice";
+  if (notes.includes("main began") && kind === "initialized" && !notes.includes("second ended 0"))
+    return "it began before it was initialized";
+  const expected = code === "0" ? "Succeeded" : "Failed";
+  if (phase !== expected) return `it should be ${expected}`;
+  const told = String(main?.state?.terminated?.exitCode);
+  return code !== undefined && told !== code ? `it should have ended with ${code}` : undefined;
+}
+
+function summaryOf(pod: Pod | undefined): string {
+  const words = ({ name, state, restartCount }: ContainerStatus) => `${name} #${restartCount} ${JSON.stringify(state)}`;
+  return `${pod?.status?.phase ?? "gone"} ${(pod?.status?.containerStatuses ?? []).map(words).join(", ")}`;
+}

@@ -9,6 +9,7 @@ import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
 import { createLimiter } from "./act/limiter.ts";
 import { createLogLinks, type LogLinks } from "./act/log-links.ts";
+import type { LoginFiles } from "./act/node-logins.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
 import { createSharedPulls } from "./act/shared-pulls.ts";
 import type { PodDisk } from "./act/volume.ts";
@@ -54,6 +55,8 @@ export interface AgentParts {
   /** A source that is configured cannot be heard, or none is: then nobody can say that a pod is unwanted, and none is ended. */
   readonly hasSilentSource: boolean;
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
+  /** Files with logins of the node for registries. */
+  readonly loginFiles: LoginFiles;
   readonly startPlaces: number;
   /** From 0 up to 1, for what is not to happen to all pods at once. */
   readonly random: () => number;
@@ -273,9 +276,9 @@ function createActing(
   images: ObservedImages,
   secured: (uid: PodUid) => Promise<void>,
 ): Rooms["act"] {
-  const { runtime, clock, disk, mountsBelow, facts } = parts;
+  const { runtime, clock, disk, mountsBelow, facts, loginFiles } = parts;
   const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
-  const settings = { runtime, clock, disk, mountsBelow, facts, pulls };
+  const settings = { runtime, clock, disk, mountsBelow, facts, pulls, loginFiles };
   const teardowns = createLimiter({ clock, places: parts.startPlaces, stuckAfterMs: STUCK_AFTER_MS });
   const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
     const work = () => act(settings, scene, action, signal);

@@ -3,6 +3,7 @@ import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
 import type { PodUid } from "../proto/ids.ts";
 import type { Node, Pod, PodStatus } from "../proto/kubernetes/gen/types.ts";
+import { pullSecretReferences, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
 import { type ClusterFactsParts, createClusterFacts, type FollowedFacts } from "./cluster-facts.ts";
 import type { DesiredPod } from "./decide/desired.ts";
 import { type PodEvent, unreadableEvent } from "./decide/event.ts";
@@ -114,6 +115,8 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
     },
     begins(beginning) {
       if (beginning.action.kind === "createContainer") facts.used();
+      for (const event of pullSecretEvents(beginning, podOf(beginning.uid), facts.facts().referents))
+        events.tell(beginning.uid, beginning.pod, event);
       events.begins(beginning, dns(beginning));
     },
     took: events.took,
@@ -203,6 +206,18 @@ function createDnsEvents({ recorder, nodeName, podOf, facts }: DnsTelling) {
         recorder.record(nodeReference({ nodeName }), { type: "Warning", reason, message: ofNode });
     return troubles.map(({ reason, message }) => ({ type: "Warning", reason, message }));
   };
+}
+
+/** What is told of Secrets for pulls that are not there, or could not be read, before anything is done with the pod's images. */
+function pullSecretEvents({ action }: Beginning, pod: Pod | undefined, referents: Referents): readonly PodEvent[] {
+  if (pod === undefined || (action.kind !== "pullImage" && action.kind !== "createContainer")) return [];
+  const missing = pullSecretReferences(pod).filter(
+    (each) => (referents.get(referenceKey(each)) ?? "absent") === "absent",
+  );
+  if (missing.length === 0) return [];
+  const names = missing.map(({ name }) => name).join(", ");
+  const message = `Unable to retrieve some image pull secrets (${names}); attempting to pull the image may not succeed.`;
+  return [{ type: "Warning", reason: "FailedToRetrieveImagePullSecret", message }];
 }
 
 /** Whether a static pod has come, has become another one, or has to end since it was last reported: then its mirror is looked at. */

@@ -8,6 +8,7 @@ import { createMounts } from "../host/mounts.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
 import type { Node } from "../proto/kubernetes/gen/types.ts";
+import { loginFiles } from "./act/node-logins.ts";
 import { type Agent, type AgentParts, createAgent, type PodSource } from "./agent.ts";
 import { checkCgroups } from "./cgroup-version.ts";
 import type { Config } from "./config/config.ts";
@@ -93,6 +94,7 @@ async function runOn(
     sources: sourcesOf(config, clock, log),
     ...(membership && { join: membership.join }),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
+    loginFiles: loginFiles(config.rootDir, process.cwd(), process.env["HOME"]),
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
     random: Math.random,
     atRest: giveBackMemory,

@@ -1,7 +1,7 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
-import { allContainers, containerNamed, isEphemeral } from "../../proto/kubernetes/containers.ts";
+import { containerNamed, isEphemeral } from "../../proto/kubernetes/containers.ts";
 import type { EphemeralContainer, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../decide/action.ts";
 import { containerHash } from "../decide/container-hash.ts";
@@ -20,6 +20,8 @@ import { isPathPart, postStartMark } from "../translate/volumes.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
 import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
 import { makeHostsFile } from "./hosts.ts";
+import type { LoginFiles } from "./node-logins.ts";
+import { pullImage } from "./pull.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
 import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
 import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
@@ -39,6 +41,7 @@ export interface ActSettings {
   readonly disk: PodDisk;
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly pulls: SharedPulls;
+  readonly loginFiles: LoginFiles;
   readonly facts: () => NodeFacts;
 }
 
@@ -62,7 +65,7 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       await prepareVolumes(disk, podOf(scene));
       return {};
     case "pullImage":
-      return { imageRef: await pull(settings, scene, action.image, signal) };
+      return { imageRef: await pullImage(pullSettings(settings), { ...scene, ...action, pod: podOf(scene) }, signal) };
     case "runSandbox": {
       const [pod, facts] = [podOf(scene), settings.facts()];
       const handler = runtimeHandlerOf(pod, facts);
@@ -93,6 +96,9 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
   }
 }
 
+const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, facts }: ActSettings) => ({
+  ...{ runtime, pulls, machine, loginFiles, facts },
+});
 const hookSettings = ({ runtime, clock, disk: { root }, facts }: ActSettings) => ({ runtime, clock, root, facts });
 
 async function startContainer(
@@ -134,23 +140,6 @@ async function removeWordsOf(
   await removeTerminationLog(root, { uid: scene.uid, container: name, attempt });
   if (scene.observed.pendingHooks.has(instanceKey({ name, attempt })))
     await root.remove(postStartMark(scene.uid, name, attempt));
-}
-
-async function pull(
-  { runtime, pulls, facts }: ActSettings,
-  { began, ...scene }: ActScene,
-  image: string,
-  signal: AbortSignal,
-): Promise<string> {
-  const pod = podOf(scene);
-  const [sandbox] = scene.observed.sandboxes;
-  const config = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, facts());
-  // Pods have no credentials of their own yet: a pull for one is a pull for all.
-  const pullNow = (ended: AbortSignal) => runtime.pullImage(image, undefined, config, { signal: ended });
-  const mustBeNew = allContainers(pod.spec).some(
-    (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
-  );
-  return await pulls.pull({ image, mustBeNew, pull: pullNow, began }, signal);
 }
 
 async function createContainer(

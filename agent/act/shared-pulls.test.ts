@@ -13,7 +13,7 @@ function createScene(settings: Partial<PullQueueSettings> = {}) {
   const calls: { image: string; resolve: (ref: string) => void; reject: (error: Error) => void }[] = [];
   const told: string[] = [];
 
-  function ask(pod: string, image: string, mustBeNew = false): AbortController {
+  function ask(pod: string, image: string, mustBeNew = false, sharedBy = ""): AbortController {
     const leaving = new AbortController();
     const pull = (signal: AbortSignal) => {
       const { promise, resolve, reject } = Promise.withResolvers<string>();
@@ -21,7 +21,7 @@ function createScene(settings: Partial<PullQueueSettings> = {}) {
       signal.addEventListener("abort", () => reject(new Error("cancelled")), { once: true });
       return promise;
     };
-    pulls.pull({ image, mustBeNew, pull, began: () => told.push(`${pod} is served`) }, leaving.signal).then(
+    pulls.pull({ image, sharedBy, mustBeNew, pull, began: () => told.push(`${pod} is served`) }, leaving.signal).then(
       (ref) => told.push(`${pod} has ${ref}`),
       (error: unknown) => told.push(`${pod}: ${error instanceof Error ? error.message : String(error)}`),
     );
@@ -68,6 +68,17 @@ test("who must have the image new waits for a pull that begins later, and shares
   calls[1]?.resolve("sha256:new");
   expect(await news()).toEqual(["b has sha256:new", "c has sha256:new"]);
   expect(images()).toEqual(["app:1", "app:1"]);
+});
+
+test("who may pull an image by another right has a pull of its own, whatever becomes of the other one", async () => {
+  const { ask, calls, images, news } = createScene();
+  ask("a", "app:1", false, "a login");
+  ask("b", "app:1");
+  await news();
+  expect(images()).toEqual(["app:1", "app:1"]);
+  calls[1]?.reject(new Error("not for everybody"));
+  calls[0]?.resolve("sha256:1");
+  expect(await news()).toEqual(["b: not for everybody", "a has sha256:1"]);
 });
 
 test("pulls of other images are not shared, and wait for their turn where pulls are serialized", async () => {

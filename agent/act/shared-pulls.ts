@@ -3,6 +3,8 @@ import type { PullQueue } from "./pull-queue.ts";
 /** One who needs an image. */
 export interface PullAsk {
   readonly image: string;
+  /** By what right it is pulled: another's pull serves only where this is the same. */
+  readonly sharedBy: string;
   /** The policy Always: the registry has to be asked after now. */
   readonly mustBeNew: boolean;
   /** Asks the runtime; called once, and not at all when another's pull serves as well. */
@@ -27,16 +29,17 @@ interface SharedPull {
 }
 
 /**
- * One pull of an image at a time, for all pods that need it: forty pods of one image are one download, where the kubelet asks forty
+ * One pull of an image at a time, for all pods that need it and may pull it by the same right: forty pods of one image are one download, where the kubelet asks forty
  * times. Who only needs the image to be there shares whatever pull there is. Who must have it new shares a pull that has not begun,
  * never one that has: its registry may have answered before there was the need.
  */
 export function createSharedPulls(queue: PullQueue): SharedPulls {
-  /** By image, in the order in which they run. */
+  /** By image and right, in the order in which they run. */
   const open = new Map<string, readonly SharedPull[]>();
 
-  function begin(image: string, first: PullAsk): SharedPull {
-    const before = open.get(image) ?? [];
+  function begin(first: PullAsk): SharedPull {
+    const key = keyOf(first);
+    const before = open.get(key) ?? [];
     const abort = new AbortController();
     const { signal } = abort;
     const waiting = new Set([first]);
@@ -51,30 +54,32 @@ export function createSharedPulls(queue: PullQueue): SharedPulls {
       }, signal);
     };
     const end = () => {
-      const rest = (open.get(image) ?? []).filter((each) => each !== shared);
-      if (rest.length > 0) open.set(image, rest);
-      else open.delete(image);
+      const rest = (open.get(key) ?? []).filter((each) => each !== shared);
+      if (rest.length > 0) open.set(key, rest);
+      else open.delete(key);
     };
     const shared: SharedPull = { done: run().finally(end), abort, waiting, hasBegun: false };
-    open.set(image, [...before, shared]);
+    open.set(key, [...before, shared]);
     return shared;
   }
 
-  function join({ image, mustBeNew }: PullAsk): SharedPull | undefined {
+  function join({ mustBeNew, ...ask }: PullAsk): SharedPull | undefined {
     const serves = ({ abort, hasBegun }: SharedPull) => !abort.signal.aborted && !(mustBeNew && hasBegun);
-    return open.get(image)?.find(serves);
+    return open.get(keyOf(ask))?.find(serves);
   }
 
   return {
     pull(ask, signal) {
       if (signal.aborted) return Promise.reject(signal.reason);
-      const shared = join(ask) ?? begin(ask.image, ask);
+      const shared = join(ask) ?? begin(ask);
       shared.waiting.add(ask);
       if (shared.hasBegun) ask.began();
       return waitFor(shared, ask, signal);
     },
   };
 }
+
+const keyOf = ({ image, sharedBy }: Pick<PullAsk, "image" | "sharedBy">) => `${image} ${sharedBy}`;
 
 /** The last one who leaves ends the pull; where that has begun, its own end is waited for. */
 function waitFor(shared: SharedPull, ask: PullAsk, signal: AbortSignal): Promise<string> {

@@ -1,5 +1,10 @@
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { environmentReferences, type Reference, referenceKey } from "../../proto/kubernetes/references.ts";
+import {
+  environmentReferences,
+  pullSecretReferences,
+  type Reference,
+  referenceKey,
+} from "../../proto/kubernetes/references.ts";
 import type { DesiredNow } from "./desired.ts";
 import type { Settings } from "./settings.ts";
 
@@ -24,6 +29,11 @@ export function awaitsRuntimeClass({ pod }: DesiredNow, { cluster }: Settings): 
 /** Whether the environment of the container may be read in a moment. Where it cannot, the creation fails, and says why. */
 export function awaitsEnvironment(pod: Pod, container: Container, settings: Settings): boolean {
   return isAnyAwaited(environmentReferences(pod, container), settings);
+}
+
+/** Whether Secrets by which images of the pod are pulled may be read in a moment. Where they cannot, the pull is tried without. */
+export function awaitsPullSecrets(pod: Pod, settings: Settings): boolean {
+  return isAnyAwaited(pullSecretReferences(pod), settings);
 }
 
 function isAnyAwaited(references: readonly Reference[], { cluster }: Settings): boolean {

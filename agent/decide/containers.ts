@@ -2,7 +2,7 @@ import type { SandboxId } from "../../proto/ids.ts";
 import { allContainers, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { subjectOf } from "./action.ts";
-import { awaitsEnvironment } from "./awaited.ts";
+import { awaitsEnvironment, awaitsPullSecrets } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { gracePeriodOf } from "./desired.ts";
 import { imageNeed, imageOf } from "./image.ts";
@@ -47,20 +47,24 @@ type Turn = "free" | "taken";
  * an init container. Ephemeral containers wait for none of them: they are there to see why those do not start.
  */
 export function planContainers(plan: PlanInProgress, scene: ContainerScene): void {
-  const { pod, observed, memory, sandbox } = scene;
+  const { pod, observed, sandbox } = scene;
   let turn: Turn = "free";
   for (const container of containersInTurn(pod, observed, sandbox.id)) {
     const taken = planContainer(plan, scene, container, turn);
     if (taken === "taken") turn = "taken";
   }
   for (const container of ephemeralInTurn(pod, observed)) planContainer(plan, scene, container, "free");
-  planFirstPulls(plan, pod, observed, memory);
+  planFirstPulls(plan, scene);
   removeStrangers(plan, scene);
   removeEmptySandboxes(plan, scene.observed, scene.sandbox.id);
 }
 
 /** Images of containers that have never run need no sandbox to be fetched into. */
-export function planFirstPulls(plan: PlanInProgress, pod: Pod, observed: ObservedPod, memory: PodMemory): void {
+export function planFirstPulls(
+  plan: PlanInProgress,
+  { pod, observed, memory, settings }: Pick<ContainerScene, "pod" | "observed" | "memory" | "settings">,
+): void {
+  if (awaitsPullSecrets(pod, settings)) return;
   for (const container of allContainers(pod.spec)) {
     if (newestOf(observed, container.name) !== undefined) continue;
     const need = imageNeed(container, observed, memory);
@@ -178,6 +182,7 @@ function planStart(
     case "pulling":
       return "taken";
     case "pull":
+      if (awaitsPullSecrets(pod, settings)) return "taken";
       return plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why }) ? "taken" : "free";
     case "ready":
       if (turn === "taken") return "taken";

@@ -151,3 +151,11 @@ test("news of a Secret forgives what may have failed for want of it, and nothing
   ]);
   expect(forgiveReference(before, pod, "configmap shop/login")).toBe(before);
 });
+
+test("news of a Secret for pulls forgives pulls that have failed", () => {
+  const spec = { containers: [], imagePullSecrets: [{ name: "registry" }] };
+  const pod = { metadata: { name: "web", namespace: "shop" }, spec };
+  const before = remember(remember(emptyMemory, pull, bad, 1), create, bad, 1);
+  expect([...forgiveReference(before, pod, "secret shop/registry").failures.keys()]).toEqual(["container a"]);
+  expect(forgiveReference(before, pod, "secret shop/login")).toBe(before);
+});

@@ -1,7 +1,7 @@
 import type { ContainerId } from "../../proto/ids.ts";
 import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { environmentReferences, referenceKey } from "../../proto/kubernetes/references.ts";
+import { environmentReferences, pullSecretReferences, referenceKey } from "../../proto/kubernetes/references.ts";
 import { type Action, subjectOf } from "./action.ts";
 import { type Backoff, delayOf, dueAfter } from "./backoff.ts";
 import type { ObservedPod, ObservedSandbox } from "./observed.ts";
@@ -181,8 +181,10 @@ export function forgiveReference(memory: PodMemory, pod: Pod, key: string): PodM
       .filter(isTold)
       .map(({ name }) => `container ${name}`),
   );
+  const isForPulls = pullSecretReferences(pod).some((each) => referenceKey(each) === key);
   const failures = [...memory.failures].filter(
-    ([subject, { reason }]) => !(told.has(subject) && reason === "CreateContainerConfigError"),
+    ([subject, { reason }]) =>
+      !(told.has(subject) && reason === "CreateContainerConfigError") && !(isForPulls && subject.startsWith("image ")),
   );
   return failures.length === memory.failures.size ? memory : { ...memory, failures: new Map(failures) };
 }

@@ -124,7 +124,7 @@ function planSync(
   if (need.kind === "create") {
     const mayRunSandbox = (awaitsNetwork(desired, settings) ?? awaitsRuntimeClass(desired, settings)) === undefined;
     planSandbox(plan, { desired, observed, memory, now, mayRunSandbox }, need);
-    planFirstPulls(plan, pod, observed, memory);
+    planFirstPulls(plan, { pod, observed, memory, settings });
   } else if (!areVolumesReady) plan.propose({ kind: "prepareVolumes" });
   else {
     const mayCreate = awaitsServices(desired, settings) === undefined;

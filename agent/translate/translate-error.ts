@@ -5,6 +5,7 @@ export class TranslateError extends Error {
     | "CreateContainerConfigError"
     | "ConfigPodSandboxError"
     | "CreatePodSandboxError"
+    | "ErrImagePull"
     | "FailedMount"
     | "ProbeError";
   constructor(reason: TranslateError["reason"], message: string) {

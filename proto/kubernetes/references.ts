@@ -40,7 +40,7 @@ export function environmentReferences(pod: Pod, { env = [], envFrom = [] }: Cont
 }
 
 /** The Secrets by which images of the pod are pulled. One without a name, which the API lets through, is none. */
-function pullSecretReferences(pod: Pod): readonly Reference[] {
+export function pullSecretReferences(pod: Pod): readonly Reference[] {
   return (pod.spec.imagePullSecrets ?? []).filter(({ name }) => name).map((each) => referenceOf(pod, "secret", each));
 }
 

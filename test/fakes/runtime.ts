@@ -107,6 +107,10 @@ export class FakeRuntime implements Runtime {
   readonly images = new Map<string, Image>();
   /** What can be pulled; an error makes the pull fail with it, each time. */
   readonly registry = new Map<string, CriError | undefined>();
+  /** Those that are pulled only by this login, `user:password`. */
+  readonly privateImages = new Map<string, string>();
+  /** By which login each pull was tried. */
+  readonly logins: (string | undefined)[] = [];
   /** By container name or by image; the name wins. */
   readonly programs = new Map<string, Program>();
   /** By its words with spaces between them; one that is not known succeeds at once, and says nothing. */
@@ -374,13 +378,17 @@ export class FakeRuntime implements Runtime {
 
   pullImage(
     image: string,
-    _auth: AuthConfig | undefined,
+    auth: AuthConfig | undefined,
     _sandboxConfig: PodSandboxConfig | undefined,
     options?: CallOptions,
   ): Promise<ImageRef> {
     const pull = (): ImageRef => {
       const error = this.registry.get(image);
       if (error !== undefined) throw error;
+      const login = auth === undefined ? undefined : `${auth.username}:${auth.password}`;
+      this.logins.push(login);
+      if (this.privateImages.has(image) && this.privateImages.get(image) !== login)
+        throw refusal("pullImage", `failed to resolve reference "${image}": pull access denied`);
       if (!this.registry.has(image)) throw refusal("pullImage", `failed to resolve reference "${image}"`);
       return this.addImage(image);
     };

@@ -140,6 +140,7 @@ export class Stage {
             needs,
           ),
       }),
+      loginFiles: [["/root/config.json", "config.json"]],
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       random: () => 0,
       atRest: () => {},

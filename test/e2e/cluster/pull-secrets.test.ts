@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { buildTestImages, busyboxImage } from "../../bed/images.ts";
+import { type Registry, startRegistry } from "../../bed/registry.ts";
+import { until } from "../../bed/until.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { linesWith } from "../node.ts";
+import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
+import { barePod } from "./objects.ts";
+
+setDefaultTimeout(90_000);
+
+const skip = skipWithoutPrograms("pulls of private images");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+const login = { username: "captain", password: "hunter2-let-me-in" };
+
+describe.skipIf(skip !== undefined)("a private image", () => {
+  let cluster: ClusterNode;
+  let registry: Registry;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+    await cluster.node.agent.stop();
+    await cluster.node.startAgent({ logging: { verbosity: 10 } });
+    registry = await startRegistry(cluster.node.containerd, login);
+  }, BUILD_MS);
+  afterAll(async () => {
+    await registry?.stop();
+    await cluster?.end();
+  });
+
+  const push = async (name: string) => {
+    const built = (await buildTestImages()).find((one) => one.name === busyboxImage)!;
+    return await registry.push({ ...built, name: `berth.test/${name}:1` });
+  };
+  const addSecret = async (name: string, password: string) => {
+    const words = [`--docker-server=${registry.host}`, `--docker-username=${login.username}`];
+    await cluster.kubectl("create", "secret", "docker-registry", name, ...words, `--docker-password=${password}`);
+  };
+  const apply = async (name: string, image: string, ...pullSecrets: readonly string[]) => {
+    const imagePullSecrets = pullSecrets.map((each) => ({ name: each }));
+    await cluster.apply([barePod(name, { image }, { imagePullSecrets })]);
+  };
+  const see = async (name: string, what: string, condition: (pod: Pod) => boolean) => {
+    const [pod] = await cluster.see(what, name, (pods) => pods.length === 1 && pods.every(condition));
+    return pod!;
+  };
+  const cannotPull = ({ status }: Pod) =>
+    /^(ErrImagePull|ImagePullBackOff)$/.test(status?.containerStatuses?.[0]?.state?.waiting?.reason ?? "");
+  const toldOf = async (name: string, reason: string) =>
+    await until(`the event ${reason}`, 15_000, async () => {
+      const events = describedEvents(await cluster.kubectl("describe", "pod", name));
+      return events.find((event) => event.reason === reason);
+    });
+
+  test("is pulled by the pod's Secret, and by the next one where the first is wrong", async () => {
+    await addSecret("right", login.password);
+    await addSecret("wrong", "hunter2-guess");
+    await apply("one", await push("one"), "right");
+    await apply("second", await push("second"), "wrong", "right");
+    for (const name of ["one", "second"]) await see(name, "it is up", isUp);
+  });
+
+  test("is not pulled without a login, nor by a wrong one, and the pod says why", async () => {
+    await apply("nobody", await push("nobody"));
+    await apply("guesser", await push("guesser"), "wrong");
+    for (const name of ["nobody", "guesser"]) {
+      const pod = await see(name, "it cannot be pulled", cannotPull);
+      expect(pod.status?.containerStatuses?.[0]?.state?.waiting?.message).toMatch(/authorization|401/i);
+    }
+  });
+
+  test("is pulled as soon as the Secret that the pod names is there, of which it is told that it is missing", async () => {
+    await apply("early", await push("early"), "later");
+    await see("early", "it cannot be pulled", cannotPull);
+    const { message } = await toldOf("early", "FailedToRetrieveImagePullSecret");
+    expect(message).toBe(
+      "Unable to retrieve some image pull secrets (later); attempting to pull the image may not succeed.",
+    );
+    await addSecret("later", login.password);
+    await see("early", "it is up", isUp);
+  });
+
+  test("is pulled by the node's own login", async () => {
+    const file = join(cluster.node.paths.agentRoot, "config.json");
+    const auth = Buffer.from(`${login.username}:${login.password}`).toString("base64");
+    await writeFile(file, JSON.stringify({ auths: { [registry.host]: { auth } } }), { mode: 0o600 });
+    try {
+      await apply("of-node", await push("of-node"));
+      await see("of-node", "it is up", isUp);
+    } finally {
+      await rm(file);
+    }
+  });
+
+  test("leaves nothing of a login in the log at -v 10, nor in what is told", async () => {
+    const log = await cluster.node.log();
+    expect(linesWith(log, "PullImage").length).toBeGreaterThan(0);
+    const told = [log, await cluster.kubectl("get", "events,pods", "--output=json")].join("\n");
+    const encoded = Buffer.from(`${login.username}:${login.password}`).toString("base64");
+    expect([...linesWith(told, "hunter2-"), ...linesWith(told, encoded.slice(0, 20))]).toEqual([]);
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.empty();
+  });
+});

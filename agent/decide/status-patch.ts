@@ -64,20 +64,29 @@ function conditionsPatch(
   };
 }
 
-/** What the next word on a pod that starts says too, as a rule within a second. */
+/** What the next word on a pod that starts, or ends, says too, as a rule within a second. */
 const OF_SANDBOX: ReadonlySet<string> = new Set(["podIP", "podIPs", "conditions", "$setElementOrder/conditions"]);
+const OF_END: ReadonlySet<string> = new Set(["observedGeneration", "conditions", "$setElementOrder/conditions"]);
 
 /**
- * Whether a patch says no more of a pod than that its sandbox is there, while its containers are still to be started. As a rule that
- * is said together with their start, so it may wait a moment for that.
+ * Whether a patch may wait a moment, since as a rule there is more to tell soon, which is told together with it: of a pod whose
+ * containers are still to be started it says only that the sandbox is there; of one whose containers are being stopped only that its
+ * deletion was heard.
  */
-export function isOfSandboxOnly({ status }: StatusPatch, wanted: PodStatus): boolean {
+export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, stage: Stage): boolean {
+  const fields = Object.keys(status);
   const conditions = (status["conditions"] ?? []) as readonly PodCondition[];
-  return (
-    wanted.phase === "Pending" &&
-    Object.keys(status).every((key) => OF_SANDBOX.has(key)) &&
-    conditions.every(({ type }) => type === "PodReadyToStartContainers")
-  );
+  if (stage === "syncing")
+    return (
+      wanted.phase === "Pending" &&
+      fields.every((field) => OF_SANDBOX.has(field)) &&
+      conditions.every(({ type }) => type === "PodReadyToStartContainers")
+    );
+  const isKnown = (condition: PodCondition) => {
+    const known = api.status?.conditions?.find(({ type }) => type === condition.type);
+    return isSameValue({ ...known, observedGeneration: undefined }, { ...condition, observedGeneration: undefined });
+  };
+  return stage === "terminating" && fields.every((field) => OF_END.has(field)) && conditions.every(isKnown);
 }
 
 /**

@@ -145,6 +145,31 @@ test("that a sandbox is there is told with the start of its containers, and by i
   expect(told()).toEqual([]);
 });
 
+test("that a deletion was heard is told with the end, and by itself where that takes more than a second", async () => {
+  const { clock, make, say, stored, told } = await createScene();
+  const running = statusOf("Running", { observedGeneration: 1 });
+  const heard = { ...running, observedGeneration: 2 };
+  const quick = await make("quick");
+  const slow = await make("slow");
+  for (const pod of [quick, slow]) await say(pod, running);
+  told();
+  for (const pod of [quick, slow]) await say(pod, heard, "terminating");
+  expect(told()).toEqual([]);
+  await say(quick, { ...heard, phase: "Succeeded" }, "terminated");
+  expect(told()).toEqual(["patch pods/shop/quick/status"]);
+  await clock.advance(1_000);
+  expect(told()).toEqual(["patch pods/shop/slow/status"]);
+  expect((await stored("slow")).status?.observedGeneration).toBe(2);
+  // A condition that has changed does not wait.
+  const unready = { type: "Ready", status: "False" as const };
+  await say(
+    slow,
+    { ...heard, observedGeneration: 3, conditions: [...(heard.conditions ?? []), unready] },
+    "terminating",
+  );
+  expect(told()).toEqual(["patch pods/shop/slow/status"]);
+});
+
 test("pods do not wait for each other", async () => {
   const { kube, make, say, told } = await createScene();
   const all = [await make("a"), await make("b"), await make("c")];

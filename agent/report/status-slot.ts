@@ -9,7 +9,7 @@ import { isLater, isTerminal } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import { isSameValue } from "../decide/same-value.ts";
 import type { Stage } from "../decide/stage.ts";
-import { deletionDue, endPatch, isOfSandboxOnly, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
+import { deletionDue, endPatch, mayWait, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
 import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
 
 export interface PodStatusSettings {
@@ -42,7 +42,7 @@ export interface Slot {
   refused: ReadonlyMap<string, number>;
   /** The word that the server took last, how often in a row, and when. */
   taken: { readonly wanted: PodStatus; readonly times: number; readonly at: number } | undefined;
-  /** Since when no more is to be told than that the sandbox is there. */
+  /** Since when no more is to be told than what may wait for the next word. */
   waitsSince: number | undefined;
   /** A patch that nobody has answered may have been carried out, so that `api` may be older than what we have said ourselves. */
   isUnsure: boolean;
@@ -62,8 +62,8 @@ const REFUSED_MS = 300_000;
 const FREE_TIMES = 3;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** How long what is told of a sandbox may wait for what is told of its containers: one request instead of two for most pods. */
-const SANDBOX_MS = 1_000;
+/** How long what may wait for the next word does: one request instead of two for most pods that start, and for most that end. */
+const NEXT_WORD_MS = 1_000;
 /** A word that has stood for so long is said again at once. */
 const ROW_MS = 300_000;
 
@@ -157,9 +157,9 @@ function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; read
   if (wanted === undefined || api === undefined) return undefined;
   if (slot.isUnsure) return { kind: "look", api };
   const whole = statusPatch(api, wanted, now);
-  const mayWait = whole !== undefined && stage === "syncing" && isOfSandboxOnly(whole, wanted);
+  const waits = whole !== undefined && mayWait(api, whole, wanted, stage);
   // Never in the future, where the clock was set back.
-  slot.waitsSince = mayWait ? Math.min(slot.waitsSince ?? now, now) : undefined;
+  slot.waitsSince = waits ? Math.min(slot.waitsSince ?? now, now) : undefined;
   const patches = whole === undefined ? [] : [whole, endPatch(api, whole, stage) ?? []].flat();
   const patch = patches.find((each) => dueOf(slot, wanted, each) <= now);
   if (patch !== undefined) return { kind: "patch", api, patch, wanted };
@@ -175,7 +175,7 @@ function dueOf({ idle, refused, taken, waitsSince }: Slot, wanted: PodStatus, pa
   const pauseMs = isAgain
     ? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(taken.times - FREE_TIMES, 16))
     : 0;
-  const toldAt = waitsSince === undefined ? 0 : waitsSince + SANDBOX_MS;
+  const toldAt = waitsSince === undefined ? 0 : waitsSince + NEXT_WORD_MS;
   return Math.max(refused.get(text) ?? 0, (isAgain ? taken.at : 0) + pauseMs, toldAt);
 }
 

@@ -21,7 +21,7 @@ import { type Beside, markdownTable, textTable } from "./table.ts";
 
 const usage = `npm run bench -- [--quick] [--only floor|kubelet] [--containerd 1.6|2.1] [--readme] [--binary PATH]
 
-  --quick              fewer repetitions: about eight minutes instead of forty
+  --quick              fewer repetitions: about nine minutes instead of forty
   --only floor         beside the raw calls to the runtime alone: a third of the time
   --only kubelet       beside the reference kubelet alone
   --containerd         the release of the runtime (default 1.6)

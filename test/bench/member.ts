@@ -1,3 +1,4 @@
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { startAgent } from "../bed/agent.ts";
 import type { ContainerdVersion } from "../bed/containerd.ts";
@@ -37,8 +38,12 @@ export async function createBerthMember({ plane, folder, version }: MemberOption
   const nodeName = memberName("berth", version);
   const stateDir = join(folder, nodeName);
   const kubeconfig = await plane.nodeKubeconfig(nodeName);
+  // In a folder of its own: who waits for a folder to come watches the one that it is in, and the bed writes its logs into that.
+  const staticPodPath = join(stateDir, "static", "manifests");
+  await mkdir(staticPodPath, { recursive: true });
+  const own = { ...configuration, staticPodPath };
   return await createMember(nodeName, version, stateDir, (endpoint) =>
-    startAgent({ binary, stateDir, endpoint, configuration, cluster: { kubeconfig, nodeName } }),
+    startAgent({ binary, stateDir, endpoint, configuration: own, cluster: { kubeconfig, nodeName } }),
   );
 }
 

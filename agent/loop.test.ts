@@ -342,6 +342,54 @@ test("a look that was begun before a stop has ended does not make its success a 
   expect(told()).toEqual(["0s web: stopContainer", "0s web: stopSandbox"]);
 });
 
+test("neither does a look that was begun before a pull has ended", async () => {
+  const looks: (() => void)[] = [];
+  const pulling = Promise.withResolvers<Done>();
+  let images: ObservedPod["images"] = new Map([["busybox:1", { present: false }]]);
+  const { loop, acts, told, want } = createScene({
+    async observe(about) {
+      const found = images;
+      await new Promise<void>((resolve) => looks.push(resolve));
+      return { ...nothingObserved(about, "shop", about), sandboxes: [sandbox], images: found };
+    },
+  });
+  const uid = want("web");
+  acts.pullImage = () => pulling.promise;
+  acts.createContainer = () => new Promise(() => {});
+  const look = async () => {
+    await rest();
+    looks.shift()?.();
+    await rest();
+  };
+  loop.wake(uid);
+  for (let turn = 0; turn < 4; turn++) await look();
+  expect(told()).toContain("0s web: pullImage");
+  loop.wake(uid);
+  await rest();
+  images = present;
+  pulling.resolve({ imageRef: "r" });
+  for (let turn = 0; turn < 4; turn++) await look();
+  expect(told().filter((line) => line.includes("failed"))).toEqual([]);
+});
+
+test("a mistake in what is decided or told of one pod is that pod's alone, and it is tried again", async () => {
+  let isWrong = true;
+  const { clock, loop, want, told } = createScene({
+    report(uid) {
+      if (uid === "odd" && isWrong) throw new TypeError("undefined is not an object");
+    },
+  });
+  for (const name of ["odd", "well"]) loop.wake(want(name));
+  await clock.advance(1_000);
+  expect(told().filter((line) => /blind|prepareVolumes/.test(line))).toEqual([
+    "0s odd: blind",
+    "0s well: prepareVolumes",
+  ]);
+  isWrong = false;
+  await clock.advance(2_000);
+  expect(told()).toContain("2s odd: prepareVolumes");
+});
+
 test("so many pods start at once and no more, the important ones first", async () => {
   const { seen, acts, loop, want, told } = createScene({ startPlaces: 2 });
   let running = 0;

@@ -44,6 +44,6 @@ export interface Explanation {
 /** What an action gives back: the reference an image resolved to. */
 export interface Done {
   readonly imageRef?: string;
-  readonly hasHookFailed?: boolean;
+  readonly hookFailure?: string;
   readonly askedInPlainText?: string;
 }

@@ -38,8 +38,8 @@ export interface PodInLoop {
   turn: AbortController;
   /** Aborts pulls, hooks and stops, which outlive turns. */
   readonly background: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
-  /** How many stops have ended: a look that was begun before one of them says nothing of it. */
-  stops: number;
+  /** How many of them have ended: a look that was begun before one of them did says nothing of it. */
+  ended: number;
   cancelTimer: (() => void) | undefined;
   /** Whether a look has succeeded; and the time of the first look, as long as none has. */
   isSeen: boolean;
@@ -59,7 +59,7 @@ export function enterLoop(uid: PodUid): PodInLoop {
     turning: undefined,
     turn: new AbortController(),
     background: new Map(),
-    stops: 0,
+    ended: 0,
     cancelTimer: undefined,
     isSeen: false,
     blindSince: undefined,
@@ -82,7 +82,7 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   pod.turn = new AbortController();
   const wanted = rooms.desired(pod.uid);
   if (wanted === "unknown") return false;
-  const { stops } = pod;
+  const { ended } = pod;
   let observed: ObservedPod;
   try {
     observed = await rooms.observe(pod.uid, wanted);
@@ -94,12 +94,20 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   }
   pod.isSeen = true;
   // Who has ended it wakes the pod.
-  if (pod.stops !== stops) return false;
+  if (pod.ended !== ended) return false;
   // What is wanted may have changed while the node was read; decisions go by the latest word.
   const desired = rooms.desired(pod.uid);
   if (desired === "unknown") return false;
   const look: Look = { pod, desired, observed };
-  const decision = decide(hall, look);
+  let decision: ReturnType<typeof decide>;
+  try {
+    decision = decide(hall, look);
+  } catch (error) {
+    // A mistake of ours, or a pod that no API server lets through: the other pods go on.
+    rooms.blind(pod.uid, error);
+    lookAgain(hall, pod, clock.now() + BLIND_RETRY_MS);
+    return false;
+  }
   pod.memory = decision.memory;
   lookAgain(hall, pod, decision.lookAgainAt);
   if (decision.stage === "finished") return true;
@@ -131,6 +139,12 @@ function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }:
   return decision;
 }
 
+/** True for what outlives the turn that has begun it. */
+function isBesideTurns(action: Action): boolean {
+  const lane = laneOf(action);
+  return lane === "background" || lane === "stop";
+}
+
 /** The one timer of a pod: a new due time takes the place of the old one. */
 function lookAgain({ clock, wake }: Hallway, pod: PodInLoop, at: number | undefined): void {
   pod.cancelTimer?.();
@@ -144,7 +158,7 @@ async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "sta
   for (const action of unbelievable) rememberDisbelief(hall, look, action);
   pod.justDone.clear();
   const admitted = admit(hall, look, actions);
-  for (const action of actions) if (/^(background|stop)$/.test(laneOf(action))) startInBackground(hall, look, action);
+  for (const action of actions) if (isBesideTurns(action)) startInBackground(hall, look, action);
   const call = { signal: pod.turn.signal, began: () => {} };
   await Promise.all(admitted.map((action) => run(hall, look, action, call)));
   if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
@@ -210,7 +224,7 @@ async function run(hall: Hallway, look: Look, action: Action, call: Call): Promi
     result = call.signal.aborted ? "given up" : { ok: false, ...rooms.explain(action, error) };
   }
   const endedAt = clock.now();
-  if (laneOf(action) === "stop") pod.stops++;
+  if (isBesideTurns(action)) pod.ended++;
   rooms.took({ ...whose(look), action, startedAt, ...waited, endedAt, result });
   if (result !== "given up" && result.ok) pod.justDone.set(identityOf(action), failureCount(pod.memory, action));
   pod.memory =

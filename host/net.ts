@@ -109,9 +109,11 @@ async function watchAddresses(changed: () => void, signal: AbortSignal): Promise
   try {
     // What the messages say does not matter: whoever hears of a change reads the addresses as they are then.
     while (!(await reader.read()).done) changed();
-  } catch {
-    // Too many messages at once (ENOBUFS): some are lost, so anything may have changed, and the next ones are heard anew.
-    if (!signal.aborted) void watchAddresses(changed, signal);
+  } catch (error) {
+    // Too many messages at once: some are lost, and the next ones are heard anew. Of a socket that fails for another reason no other one
+    // is to be expected. Either way anything may have changed.
+    const areLost = error instanceof Error && "code" in error && error.code === "ENOBUFS";
+    if (areLost && !signal.aborted) void watchAddresses(changed, signal);
     changed();
   } finally {
     signal.removeEventListener("abort", end);

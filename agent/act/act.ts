@@ -31,7 +31,7 @@ export interface Done {
   readonly imageRef?: string;
   readonly sandboxId?: SandboxId;
   readonly containerId?: ContainerId;
-  readonly hasHookFailed?: boolean;
+  readonly hookFailure?: string;
   readonly askedInPlainText?: string;
 }
 

@@ -40,6 +40,7 @@ beforeAll(async () => {
     headersSeen.push(...pairs.filter((line) => !/^(host|connection):/i.test(line)));
     if (url === "/here") answer.writeHead(302, { location: "/ok" }).end();
     else if (url === "/away") answer.writeHead(302, { location: "http://elsewhere.invalid/" }).end("gone there");
+    else if (url === "/to-tls") answer.writeHead(302, { location: `https://127.0.0.1:${port}/to-tls` }).end();
     else if (url === "/round") answer.writeHead(302, { location: "/round" }).end();
     else if (url === "/flood") for (let i = 0; i < 200; i++) answer.write("x".repeat(50_000));
     else if (url !== "/never") answer.writeHead(Number(url.slice(1)) || 200).end("words");
@@ -123,6 +124,14 @@ test("HTTP: a probe over HTTPS is not, and says why it has failed; neither is a 
   expect(await ask({ kind: "httpGet", url: away, headers: [], takesAnyAnswer: true })).toEqual({
     result: "failure",
     message: refused,
+  });
+});
+
+test("HTTP: a hook that is led from plain HTTP back to HTTPS, which nobody speaks there, is asked no more", async () => {
+  const url = `https://127.0.0.1:${port}/to-tls`;
+  expect(await ask({ kind: "httpGet", url, headers: [], takesAnyAnswer: true })).toEqual({
+    result: "failure",
+    message: `Get "${url}": http: server gave HTTP response to HTTPS client`,
   });
 });
 
@@ -251,10 +260,14 @@ const commands: readonly [
 ];
 for (const [sentence, execSync, outcome] of commands)
   test(`exec: ${sentence}`, async () => {
-    const asked = createAsk({ execSync }, "me")({ kind: "exec", argv: ["sh", "-c", "x"] }, id, {
-      timeoutMs: 2_000,
-      signal: never,
-    });
+    const asked = createAsk({ execSync }, "me")(
+      { kind: "exec", argv: ["sh", "-c", "secret"], written: ["sh", "-c", "x"] },
+      id,
+      {
+        timeoutMs: 2_000,
+        signal: never,
+      },
+    );
     expect(await asked).toEqual(outcome);
   });
 

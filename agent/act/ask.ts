@@ -25,7 +25,7 @@ export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string)
   return async (call, container, options) => {
     switch (call.kind) {
       case "exec":
-        return await runExec(runtime, container, call.argv, options);
+        return await runExec(runtime, container, call, options);
       case "httpGet":
         return await runHttp(call, options);
       case "tcpSocket":
@@ -44,7 +44,7 @@ const failure = (message: string): ProbeOutcome => ({ result: "failure", message
 async function runExec(
   runtime: Pick<Runtime, "execSync">,
   id: ContainerId,
-  argv: readonly string[],
+  { argv, written }: Extract<Enquiry, { kind: "exec" }>,
   { timeoutMs, signal }: DialOptions,
 ): Promise<ProbeOutcome> {
   try {
@@ -56,7 +56,7 @@ async function runExec(
     return exitCode === 0 ? success(output) : failure(output);
   } catch (error) {
     if (error instanceof CriError && error.code === "DEADLINE_EXCEEDED")
-      return failure(`command timed out: ${JSON.stringify(argv.join(" "))} timed out after ${timeoutMs / 1000}s`);
+      return failure(`command timed out: ${JSON.stringify(written.join(" "))} timed out after ${timeoutMs / 1000}s`);
     return { result: "error", message: wordsOf(error) };
   }
 }
@@ -90,7 +90,8 @@ async function runHttp(call: HttpEnquiry, { timeoutMs, signal }: DialOptions): P
     }
     return failure(`Get "${at}": stopped after ${MOST_REDIRECTS} redirects`);
   } catch (error) {
-    const isPlain = error instanceof DialError && error.code === "ENOTTLS";
+    // Once: who leads from plain HTTP back to HTTPS is asked no more.
+    const isPlain = url.startsWith("https:") && error instanceof DialError && error.code === "ENOTTLS";
     const left = Math.max(1, deadline - performance.now());
     const inPlainText =
       isPlain && takesAnyAnswer === true ? await askInPlainText(call, { timeoutMs: left, signal }) : undefined;

@@ -61,15 +61,15 @@ export async function runPostStart(
 }
 
 /**
- * Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Answers how the hook was asked, and whether it
- * has failed, which keeps nobody from stopping. Rejects with `CriError`.
+ * Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Answers how the hook was asked, and why it
+ * has failed, if it has, which keeps nobody from stopping. Rejects with `CriError`.
  */
 export async function stopContainer(
   settings: HookSettings,
   { pod, observed }: HookScene,
   { name, id, gracePeriodSeconds, preStop }: Extract<Action, { kind: "stopContainer" }>,
   signal: AbortSignal,
-): Promise<HookAsked & { readonly hasHookFailed?: boolean }> {
+): Promise<HookAsked & { readonly hookFailure?: string }> {
   const { runtime, clock } = settings;
   const container = pod && containerNamed(pod, name);
   const hook = preStop === true ? container?.lifecycle?.preStop : undefined;
@@ -78,19 +78,19 @@ export async function stopContainer(
     return {};
   }
   const begunAt = clock.now();
-  let hasHookFailed = false;
+  let failed: { readonly hookFailure?: string } = {};
   let asked: HookAsked = {};
   try {
     const limits = { timeoutMs: gracePeriodSeconds * 1000, signal };
     asked = await runHook(settings, hook, { pod, observed, container, id }, limits);
-  } catch {
-    // Whatever the hook says, the container is stopped; an event tells of it.
+  } catch (error) {
+    // Whatever the hook says, the container is stopped; an event tells of it, and the log why.
     signal.throwIfAborted();
-    hasHookFailed = true;
+    failed = { hookFailure: error instanceof Error ? error.message : String(error) };
   }
   const usedSeconds = Math.max(0, Math.floor((clock.now() - begunAt) / 1000));
   await runtime.stopContainer(id, Math.max(gracePeriodSeconds - usedSeconds, SHORTEST_GRACE_SECONDS), { signal });
-  return { ...asked, hasHookFailed };
+  return { ...asked, ...failed };
 }
 
 /** How a hook was asked, where users are told of it. */

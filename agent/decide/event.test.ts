@@ -136,7 +136,7 @@ const rows: readonly [name: string, events: readonly string[], says: readonly st
   ],
   [
     "so with the hook before a stop",
-    end(stop(why), { ok: true, askedInPlainText: "10.0.0.5:80", hasHookFailed: false }),
+    end(stop(why), { ok: true, askedInPlainText: "10.0.0.5:80" }),
     [
       "Warning LifecycleHTTPFallback - request to HTTPS lifecycle hook 10.0.0.5:80 got HTTP response, retry with HTTP succeeded",
     ],

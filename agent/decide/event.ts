@@ -69,7 +69,7 @@ export function eventsAtEnd(taken: Taken, { pod }: EventScene, imageSizeBytes?: 
     case "stopContainer":
       return [
         ...plainTextEvents(result.askedInPlainText),
-        ...(result.hasHookFailed === true ? [warning("FailedPreStopHook", "PreStopHook failed", action.name)] : []),
+        ...(result.hookFailure !== undefined ? [warning("FailedPreStopHook", "PreStopHook failed", action.name)] : []),
       ];
     case "runHook":
       return plainTextEvents(result.askedInPlainText);

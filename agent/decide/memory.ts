@@ -92,7 +92,7 @@ export type ActionResult =
       readonly ok: true;
       readonly imageRef?: string;
       /** The `preStop` hook of a container that was stopped. */
-      readonly hasHookFailed?: boolean;
+      readonly hookFailure?: string;
       /** The server of an HTTPS hook that was asked in plain HTTP, `host:port`. */
       readonly askedInPlainText?: string;
     }

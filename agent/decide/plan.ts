@@ -31,7 +31,8 @@ export function createPlan(memory: PodMemory, now: number) {
   /** Takes the action into the plan, unless it is under way; false, and a due time noted, when its last failure is too young. */
   function propose(action: Action): boolean {
     const failure = memory.failures.get(subjectOf(action));
-    if (failure !== undefined && !failure.isOutage && /^(end|stop)$/.test(laneOf(action)))
+    const lane = laneOf(action);
+    if (failure !== undefined && !failure.isOutage && (lane === "end" || lane === "stop"))
       obstacle ??= { reason: failure.reason, message: failure.message };
     if (action.kind === "stopContainer" && memory.stopping.has(action.id)) return true;
     if (failure !== undefined && mustWait(action, failure)) return false;

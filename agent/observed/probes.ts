@@ -266,7 +266,8 @@ function take({ log, wake }: Room, probed: Probed, asked: Asked, { question, out
   const before = healthOfStates(statesOf(probed));
   asked.state = afterProbe(kind, probe, asked.state, outcome);
   if (isSameHealth(before, healthOfStates(statesOf(probed)))) return;
-  const fields = { pod: fullNameOf(pod), container: container.name, answer: outcome.message };
+  // The answer is told by the event alone: it may hold what the container alone should know.
+  const fields = { pod: fullNameOf(pod), container: container.name };
   log.info(fields, `the ${kind} probe of container ${container.name} says ${outcome.result}`);
   wake(uid);
 }

@@ -85,6 +85,8 @@ export function createPodStories(log: Log): PodStories {
         const level = isNews ? "warn" : "debug";
         log[level]({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
       }
+      if (typeof result !== "string" && result.ok && result.hookFailure !== undefined)
+        log.warn(fields, `the preStop hook has failed: ${result.hookFailure}`);
       const story = stories.get(uid);
       if (story !== undefined && typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);
     },

@@ -1,5 +1,6 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
+import { createTold, type Told } from "../../host/told.ts";
 import type { Kube } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
@@ -48,7 +49,7 @@ export interface Slot {
   isUnsure: boolean;
   /** The pod of the API that we have removed. */
   removedUid: string | undefined;
-  told: string | undefined;
+  readonly told: Told;
 }
 
 type Call =
@@ -97,7 +98,10 @@ export function createSlotWork(settings: PodStatusSettings, stopping: AbortSigna
       try {
         await send(settings, slot, call, stopping);
         // That it can be read is no sign that it can be written.
-        if (call.kind !== "look") slot.failures = 0;
+        if (call.kind !== "look") {
+          slot.failures = 0;
+          slot.told.clear();
+        }
       } catch (error) {
         await takeFailure(settings, slot, call, error, stopping);
         if (slot.failures > 0) return waitToRetry(slot, error);
@@ -142,7 +146,7 @@ export function emptySlot(uid: PodUid): Slot {
     waitsSince: undefined,
     isUnsure: false,
     removedUid: undefined,
-    told: undefined,
+    told: createTold(),
   };
 }
 
@@ -269,8 +273,7 @@ export function untoldEnd({ wanted, stage, api }: Slot): PodStatus | undefined {
 
 function tellOnce(log: Log, slot: Slot, call: Call, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error);
-  if (slot.told === message) return;
-  slot.told = message;
+  if (!slot.told.isNews(message)) return;
   const what =
     call.kind === "delete" ? "it cannot be removed from the API" : "its status cannot be told to the API server";
   log.warn({ pod: fullNameOf(call.api), uid: slot.uid, err: error }, what);

@@ -21,7 +21,7 @@ const rows: readonly [sentence: string, handler: Probe, call: object, podIP?: st
   [
     "a command, with the variables that are written down",
     { exec: { command: ["cat", "$(FILE)", "$(OF_FIELD)"] } },
-    { kind: "exec", argv: ["cat", "/tmp/ok", "$(OF_FIELD)"] },
+    { kind: "exec", argv: ["cat", "/tmp/ok", "$(OF_FIELD)"], written: ["cat", "$(FILE)", "$(OF_FIELD)"] },
   ],
   [
     "the pod's address, a port by its name",
@@ -74,7 +74,11 @@ for (const [sentence, handler, call, podIP = "10.0.0.2"] of rows)
 
 test("the command of a hook is taken as it is written", () => {
   const hook = { exec: { command: ["cat", "$(FILE)"] } };
-  expect(enquiryOf(hook, { ...scene, isHook: true })).toEqual({ kind: "exec", argv: ["cat", "$(FILE)"] });
+  expect(enquiryOf(hook, { ...scene, isHook: true })).toEqual({
+    kind: "exec",
+    argv: ["cat", "$(FILE)"],
+    written: ["cat", "$(FILE)"],
+  });
 });
 
 const refused: readonly [sentence: string, handler: Probe, podIP: string | undefined, message: string][] = [

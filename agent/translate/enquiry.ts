@@ -4,7 +4,8 @@ import { TranslateError } from "./translate-error.ts";
 
 /** What a probe or a hook asks a container, ready to be asked. */
 export type Enquiry =
-  | { readonly kind: "exec"; readonly argv: readonly string[] }
+  /** `written` is the command as the spec has it: what `$(VAR)` stands for in it is told to nobody else. */
+  | { readonly kind: "exec"; readonly argv: readonly string[]; readonly written: readonly string[] }
   | {
       readonly kind: "httpGet";
       readonly url: string;
@@ -38,12 +39,12 @@ export function enquiryOf({ exec, httpGet, tcpSocket, grpc }: Handler, scene: En
   const { container } = scene;
   if (exec !== undefined) {
     const { command = [] } = exec;
-    if (scene.isHook === true) return { kind: "exec", argv: command };
+    if (scene.isHook === true) return { kind: "exec", argv: command, written: command };
     // As in the container's own command, but for what only a running container knows.
     const known = new Map(
       (container.env ?? []).flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
     );
-    return { kind: "exec", argv: command.map((word) => expand(word, known)) };
+    return { kind: "exec", argv: command.map((word) => expand(word, known)), written: command };
   }
   if (httpGet !== undefined) return httpCall(httpGet, scene);
   if (tcpSocket !== undefined)

@@ -91,6 +91,14 @@ async function furnish(plane: ControlPlane, kube: Kube): Promise<void> {
       }),
       service(namespace, "plain", { ports: [{ port: 9 }] }),
       service(namespace, "headless", { clusterIP: "None", ports: [{ port: 9 }] }),
+      {
+        ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "login", namespace } },
+        stringData: { user: "admin", pass: "pa$$(user)", "tls.key": "of login" },
+      },
+      {
+        ...{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "site", namespace } },
+        data: { user: "guest", colour: "blue", zone: "$(colour)" },
+      },
     ];
   });
   const classes = [

@@ -17,6 +17,7 @@ const toldOnce: readonly (readonly [pod: RegExp, event: RegExp])[] = [
   [/^image-(name-invalid|never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
   [/^root-(against-the-rule|by-number)$/, /^event (Normal Pulled|Warning Failed)\b/],
   [/^dns-too-many$/, /^event Warning DNSConfigForming\b/],
+  [/^pull-secret-missing$/, /^event Warning FailedToRetrieveImagePullSecret\b/],
 ];
 
 const takenAway =
@@ -43,6 +44,13 @@ const saysWhy =
 
 const deliberate: readonly Entry[] = [
   ...toldOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: looksAgain })),
+  {
+    pod: ["secret-missing", "key-missing"],
+    field: /^event (Normal Pulled|Warning Failed)\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    reason: looksAgain,
+  },
   {
     pod: crashing,
     field: new RegExp(String.raw`^later \w+Statuses\[\w+\]\.state\.${TERMINATED}`),

@@ -1,4 +1,4 @@
-import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { Container, EnvVar, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images.ts";
 import { isToldOf, type Play, viewer, waitsInPlace } from "./pod.ts";
 import { viewScript } from "./view.ts";
@@ -50,6 +50,11 @@ const unmountable = (name: string, hostPath: { path: string; type: string }): Pl
   seen: [],
 });
 
+const waitingFor = (name: string, variable: Pick<EnvVar, "valueFrom">): Play => ({
+  ...viewer(name, [], { env: [{ name: "A", ...variable }] }),
+  until: waitsInPlace("CreateContainerConfigError"),
+});
+
 /** What containers see of themselves, of their pod and of their node. */
 export const views: readonly Play[] = [
   viewer("sees-itself", ["hostname", "id", "cwd", "args", "mounts", "oom", "namespaces"]),
@@ -74,6 +79,29 @@ export const views: readonly Play[] = [
       ],
     }),
   ),
+  viewer(
+    "environment-of-references",
+    ["env"],
+    ...env({
+      envFrom: [
+        { secretRef: { name: "login" } },
+        { configMapRef: { name: "site" } },
+        { prefix: "P_", secretRef: { name: "login" } },
+        { configMapRef: { name: "none", optional: true } },
+      ],
+      env: [
+        { name: "ONE", valueFrom: { secretKeyRef: { name: "login", key: "pass" } } },
+        { name: "TWO", valueFrom: { configMapKeyRef: { name: "site", key: "zone" } } },
+        { name: "BOTH", value: "$(ONE) $(TWO) $(P_user) $(NONE)" },
+        { name: "colour", value: "not $(colour)" },
+        { name: "user", valueFrom: { secretKeyRef: { name: "login", key: "none", optional: true } } },
+        { name: "NONE", valueFrom: { configMapKeyRef: { name: "none", key: "k", optional: true } } },
+      ],
+    }),
+  ),
+  waitingFor("secret-missing", { valueFrom: { secretKeyRef: { name: "none", key: "k" } } }),
+  waitingFor("key-missing", { valueFrom: { configMapKeyRef: { name: "site", key: "none" } } }),
+  viewer("pull-secret-missing", ["hostname"], {}, { imagePullSecrets: [{ name: "none" }, { name: "login" }] }),
   viewer("environment-of-fields", ["env"], ...env({ env: fields.map(fieldEnv) })),
   viewer(
     "environment-of-resources",

@@ -1,6 +1,7 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
+import type { KubeErrorCode } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { mirroredUid } from "../decide/api-pod.ts";
@@ -9,7 +10,7 @@ import type { MirrorPlan } from "../decide/mirror.ts";
 import { hasCode, isOfServer, isOutage } from "./retry.ts";
 
 export interface MirrorCallSettings {
-  readonly kube: Pick<Kube, "create" | "delete">;
+  readonly kube: Pick<Kube, "get" | "create" | "delete">;
   readonly clock: Clock;
   readonly log: Log;
   /** A mirror pod was made: its status can be told at once. */
@@ -21,6 +22,17 @@ export type MirrorOutcome =
   /** Another pod has the name, or the API server does not take it: nothing that another try at once would change. */
   | { readonly kind: "left" }
   | { readonly kind: "outage"; readonly error: unknown };
+
+interface Trouble {
+  readonly sentence: string;
+  /** What is not worth a word the first time, since it ends by itself as a rule. */
+  readonly passing: KubeErrorCode;
+}
+
+/** The name may be our own mirror's, which the watch shows any moment: an answer was lost, or a finalizer holds the one before. */
+const NOT_MADE: Trouble = { sentence: "a static pod cannot be shown in the API", passing: "ALREADY_EXISTS" };
+/** An API server that has a mirror and does not find it will find it in a moment. */
+const NOT_REMOVED: Trouble = { sentence: "a mirror pod cannot be removed from the API", passing: "NOT_FOUND" };
 
 const FIRST_REFUSED_MS = 1_000;
 const LONGEST_REFUSED_MS = 60_000;
@@ -62,12 +74,11 @@ export function createMirrorCalls(
     refusals.set(hash, refusal);
   }
 
-  function outcomeOf(mirror: Pod, error: unknown, sentence: string): MirrorOutcome {
+  function outcomeOf(mirror: Pod, error: unknown, { sentence, passing }: Trouble): MirrorOutcome {
     if (isOutage(error) || isOfServer(error)) return { kind: "outage", error };
     const hash = mirroredUid(mirror);
     const before = refusals.get(hash);
-    // The name may be our own mirror's, which the watch shows any moment: an answer was lost, or a finalizer holds the one before.
-    if (before === undefined && hasCode(error, "ALREADY_EXISTS")) {
+    if (before === undefined && hasCode(error, passing)) {
       refuse(mirror, undefined);
       return { kind: "left" };
     }
@@ -90,9 +101,24 @@ export function createMirrorCalls(
       forget(mirroredUid(mirror));
       return { kind: "removed", mirror };
     } catch (error) {
-      // It is gone, or another pod has its name.
-      if (hasCode(error, "NOT_FOUND", "CONFLICT")) return { kind: "removed", mirror };
-      return outcomeOf(mirror, error, "a mirror pod cannot be removed from the API");
+      // Another pod has its name.
+      if (hasCode(error, "CONFLICT")) return { kind: "removed", mirror };
+      const why = hasCode(error, "NOT_FOUND") ? await whyNotFound(mirror, error) : error;
+      if (why === undefined) return { kind: "removed", mirror };
+      return outcomeOf(mirror, why, NOT_REMOVED);
+    }
+  }
+
+  /**
+   * Undefined where the mirror is gone. The API server looks up who may delete a pod in a memory of its own, which may not have the pod yet:
+   * a mirror that was believed to be gone then would keep its name for ever. Never rejects.
+   */
+  async function whyNotFound({ metadata }: Pod, refusal: unknown): Promise<unknown> {
+    try {
+      const now = await kube.get(pods(metadata.namespace), metadata.name ?? "", { signal });
+      return now.metadata.uid === metadata.uid ? refusal : undefined;
+    } catch (error) {
+      return hasCode(error, "NOT_FOUND") ? undefined : error;
     }
   }
 
@@ -104,7 +130,7 @@ export function createMirrorCalls(
       made(mirror);
       return { kind: "made", mirror };
     } catch (error) {
-      return outcomeOf(wanted, error, "a static pod cannot be shown in the API");
+      return outcomeOf(wanted, error, NOT_MADE);
     }
   }
 

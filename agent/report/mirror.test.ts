@@ -122,6 +122,19 @@ test("a mirror that was on its way out before the server was restored from a bac
   end();
 });
 
+test("a mirror that an API server which lags behind does not find is removed all the same, once it does", async () => {
+  const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
+  mirrors.node("node-uid");
+  await start();
+  await want(wanted("web", "1"));
+  told();
+  kube.failures = { delete: [new KubeError("NOT_FOUND", 'pods "web" not found', { status: 404 })] };
+  await want(wanted("web", "2"));
+  expect(told().slice(0, 2)).toEqual(["delete pods/shop/web", "get pods/shop/web"]);
+  await clock.advance(10_000);
+  expect([await shown(), log.told()]).toEqual([["web#2"], []]);
+});
+
 test("in an outage it is tried again, and at once when it is over", async () => {
   const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
   mirrors.node("node-uid");

@@ -10,6 +10,7 @@ import type { DesiredPod } from "../decide/desired.ts";
 import type { Stage } from "../decide/stage.ts";
 import { createPodStatusReport } from "./pod-status.ts";
 
+const notFound = () => new KubeError("NOT_FOUND", 'pods "web" not found', { status: 404 });
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
 const server = (retryAfterMs?: number) => new KubeError("SERVER", "it broke", { status: 500, retryAfterMs });
 
@@ -277,6 +278,40 @@ test("a pod is removed once, however long its watch takes to say so", async () =
   await say(web, statusOf("Succeeded"), "finished");
   await clock.advance(5000);
   expect(told().filter((call) => call.startsWith("delete"))).toEqual(["delete pods/shop/web"]);
+});
+
+test("a pod that an API server which lags behind does not find is removed all the same, once it does", async () => {
+  const { kube, clock, make, say, told } = await createScene();
+  const web = await make("web");
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await say(web, statusOf("Succeeded"), "terminated");
+  kube.failures = { delete: [notFound()] };
+  told();
+  await say(web, statusOf("Succeeded"), "finished");
+  expect(told()).toEqual(["delete pods/shop/web", "get pods/shop/web"]);
+  await clock.advance(1000);
+  expect([(await kube.user.list(pods(), {})).items.length, ...told()]).toEqual([0, "delete pods/shop/web"]);
+});
+
+test("a pod whose removal was answered late is forgotten: should a restored server have it again, it is told of", async () => {
+  const { kube, report, desiredOf, make, say, phase } = await createScene();
+  const web = await make("web");
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await rest();
+  const restore = kube.backup();
+  kube.silence();
+  // The answer was lost, and the request was sent again.
+  kube.after.delete = () => {
+    throw notFound();
+  };
+  report.report(desiredOf(web), statusOf("Succeeded"), "finished");
+  report.finished(web.metadata.uid as PodUid);
+  await rest();
+  report.gone(web);
+  restore();
+  report.seen(web);
+  await say(web, statusOf("Running"));
+  expect(await phase("web")).toBe("Running");
 });
 
 test("what is said of a pod of which nothing is left does not take the place of its last word", async () => {

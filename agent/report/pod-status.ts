@@ -76,8 +76,10 @@ export function createPodStatusReport(settings: PodStatusSettings): PodStatusRep
     },
     gone(pod) {
       const slot = slots.get(slotUid(pod));
-      if (slot === undefined || slot.api?.metadata.uid !== pod.metadata.uid) return;
-      slot.api = undefined;
+      if (slot === undefined) return;
+      if (slot.api?.metadata.uid === pod.metadata.uid) slot.api = undefined;
+      // An answer may have said before that it is gone.
+      if (slot.api !== undefined) return;
       if (slot.wanted === undefined || slot.stage === "finished") drop(slot);
     },
     async secured(uid) {

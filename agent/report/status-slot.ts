@@ -233,9 +233,10 @@ async function takeFailure(
   const { name = "", namespace, uid } = call.api.metadata;
   slot.failures += 1;
   if (call.kind === "patch" && isUnanswered(error)) slot.isUnsure = true;
-  if (hasCode(error, "NOT_FOUND")) return forget(slot, uid);
-  if (hasCode(error, "CONFLICT")) {
-    // Either another pod has this name now, or many write to this one; who asks learns which.
+  if (hasCode(error, "NOT_FOUND") && call.kind !== "delete") return forget(slot, uid);
+  if (hasCode(error, "CONFLICT", "NOT_FOUND")) {
+    // Either another pod has this name now, or many write to this one; who asks learns which. And the API server looks up who may
+    // delete a pod in a memory of its own, which may not have the pod yet.
     const now = await kube.get(pods(namespace), name, { signal }).catch((failure: unknown) => failure);
     if (hasCode(now, "NOT_FOUND") || (isPod(now) && now.metadata.uid !== uid)) return forget(slot, uid);
     if (isPod(now) && slot.api?.metadata.uid === uid) slot.api = now;

@@ -35,6 +35,7 @@ const port = (hostPort: number, hostIP?: string, protocol: "TCP" | "UDP" = "TCP"
 });
 const cpu = (amount: string): Given => ({ containers: [asking({ cpu: amount })] });
 const memory = (amount: string): Given => ({ containers: [asking({ memory: amount })] });
+const dongles = (amount: string): Given => ({ containers: [asking({ "example.com/dongle": amount })] });
 const times = (count: number, given: Given = {}) => Array.from({ length: count }, () => pod(given));
 
 const told: Node = {
@@ -42,6 +43,8 @@ const told: Node = {
   spec: { taints: [{ key: "broken", value: "yes", effect: "NoExecute" }] },
   status: { capacity: { "example.com/dongle": "2" }, allocatable: { "example.com/dongle": "2" } },
 };
+const none = { "example.com/dongle": "0" };
+const without: Node = { ...told, status: { capacity: none, allocatable: none } };
 const tolerations = [{ operator: "Exists" as const }];
 
 interface Scene extends Partial<Omit<AdmissionScene, "node" | "occupancy">> {
@@ -65,6 +68,7 @@ const outOf = (resource: string, requested: bigint | number, used: bigint | numb
   `OutOf${resource}: Node didn't have enough resource: ${resource}, requested: ${requested}, used: ${used}, capacity: ${capacity}`;
 const unmet = (missing: string) =>
   `UnexpectedAdmissionError: Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [${missing}]`;
+const devices = "PodFeatureUnsupported: Pod requires node features that are not available: extended resources";
 const affinity = "NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
 const ports = "NodePorts: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports";
 const taints = "TaintToleration: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
@@ -151,11 +155,13 @@ const rows: readonly [name: string, desired: DesiredPod, scene: Scene, says: str
     { told },
     outOf("example.com/dongle", 3, 0, 2),
   ],
+  ["one of which there is enough, and nobody hands it out", pod({ ...dongles("2"), tolerations }), { told }, devices],
+  ["one that nobody has told of", pod(dongles("3")), {}, devices],
   [
-    "one that nobody has told of is given by somebody else",
-    pod({ containers: [asking({ "example.com/gpu": "3" })] }),
-    {},
-    "admitted",
+    "one that is gone from the node",
+    pod({ ...dongles("1"), tolerations }),
+    { told: without },
+    outOf("example.com/dongle", 1, 0, 0),
   ],
   ["what cannot be read counts as nothing", pod(cpu("much")), {}, "admitted"],
 

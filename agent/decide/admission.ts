@@ -4,6 +4,7 @@ import type { DesiredPod, Rejection } from "./desired.ts";
 import { isExtendedResource } from "./node-resources.ts";
 import { isNodeWanted, toleratesNode } from "./node-selection.ts";
 import { type Claim, claimOf, type Occupancy } from "./places.ts";
+import { asksForDevices, unsupported } from "./support.ts";
 
 /** What an answer depends on beside the pod. */
 export interface AdmissionScene {
@@ -68,10 +69,16 @@ function failureOf(desired: DesiredPod, node: AdmittingNode, occupancy: Occupanc
   const lacks = lackingResources(claim, node, occupancy);
   const other = placementFailure(desired, claim, node, occupancy);
   const [lack] = lacks;
-  if (lack === undefined) return other;
+  const devices = deviceFailure(desired);
+  if (lack === undefined) return other ?? devices;
   if (!claim.isCritical) return outOf(lack);
   // For want of resources alone no critical pod is rejected: others have to make room, as far as there are any.
-  return other ?? preemptionFailure(claim, lacks, occupancy);
+  return other ?? preemptionFailure(claim, lacks, occupancy) ?? devices;
+}
+
+/** Nobody hands out devices yet: a pod that the node has enough of them for would run without. */
+function deviceFailure({ pod }: DesiredPod): Failure | undefined {
+  return asksForDevices(pod) ? { dependsOn: "pod", ...unsupported() } : undefined;
 }
 
 function osFailure({ pod: { metadata, spec } }: DesiredPod): Failure | undefined {

@@ -8,7 +8,7 @@ import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./obse
 import { shouldRestart } from "./restart.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
-import { unsupportedFeatures } from "./support.ts";
+import { unsupported, unsupportedFeatures } from "./support.ts";
 
 /** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
 export function outcomeOf(
@@ -21,15 +21,9 @@ export function outcomeOf(
   const isOfApi = source.kind === "api";
   const told = isOfApi ? toldOutcome(pod, now) : undefined;
   if (told !== undefined) return told;
-  const features = unsupportedFeatures(pod, { isOfApi, isInCluster: isOfApi || cluster !== undefined });
-  if (features.length > 0)
-    return rejected(
-      {
-        reason: "PodFeatureUnsupported",
-        message: `Pod requires node features that are not available: ${features.join(", ")}`,
-      },
-      now,
-    );
+  const isInCluster = isOfApi || cluster !== undefined;
+  const features = unsupportedFeatures(pod, { isOfApi, isInCluster, isJudged: admission !== undefined });
+  if (features.length > 0) return rejected(unsupported(features), now);
   if (admission?.kind === "rejected") return rejected(admission, now);
   const deadline = deadlineOf(desired);
   if (deadline !== undefined && deadline <= now)

@@ -1,10 +1,16 @@
 import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
+import type { Rejection } from "./desired.ts";
 
 /** As far as it matters who asks: the API server's pods need what only a cluster has, and none of it can be had alone. */
 export interface Asking {
   readonly isOfApi: boolean;
   readonly isInCluster: boolean;
+  /** Admission holds it against what the node has, and says there what it says of devices. */
+  readonly isJudged: boolean;
 }
+
+const UNSUPPORTED = "PodFeatureUnsupported";
+const DEVICES = "extended resources";
 
 /*
  * What a pod may ask for and this version does not carry out. A pod that asks for it is rejected as Kubernetes rejects a pod
@@ -41,7 +47,7 @@ const containerFeatures: readonly [feature: string, isAsked: (container: Contain
   ],
   ["hugepages", (container) => resourcesOf(container).some((name) => name.startsWith("hugepages-"))],
   // Those that a device plugin would hand out; the kubelet runs such a pod without its devices where it has never heard of them.
-  ["extended resources", (container) => resourcesOf(container).some((name) => name.includes("/"))],
+  [DEVICES, isForDevices],
   ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
 ];
 
@@ -77,9 +83,10 @@ function isSafe(sysctl: string): boolean {
 
 /** The features that the pod asks for and this agent does not have, each once, in the order of the tables. */
 export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
+  const features = unsupportedIn([...(spec.initContainers ?? []), ...spec.containers]);
   return [
     ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)).map(([feature]) => feature),
-    ...unsupportedIn([...(spec.initContainers ?? []), ...spec.containers]),
+    ...features.filter((feature) => feature !== DEVICES || !asking.isJudged),
     ...volumeFeatures
       .filter(([, isAskedBy]) => (spec.volumes ?? []).some((each) => isAskedBy(each, asking)))
       .map(([feature]) => feature),
@@ -89,6 +96,26 @@ export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly str
 /** The same of containers alone. An ephemeral one that asks for too much does not start; the pod that it was to look into goes on. */
 export function unsupportedIn(containers: readonly Container[]): readonly string[] {
   return containerFeatures.filter(([, isAskedBy]) => containers.some(isAskedBy)).map(([feature]) => feature);
+}
+
+/** Whether a container of the pod asks for what a device plugin would hand out. */
+export function asksForDevices({ spec }: Pod): boolean {
+  return [...(spec.initContainers ?? []), ...spec.containers].some(isForDevices);
+}
+
+function isForDevices(container: Container): boolean {
+  return resourcesOf(container).some((name) => name.includes("/"));
+}
+
+/** How a pod is rejected that asks for these, or else for devices. */
+export function unsupported(features: readonly string[] = [DEVICES]): Rejection {
+  const message = `Pod requires node features that are not available: ${features.join(", ")}`;
+  return { reason: UNSUPPORTED, message };
+}
+
+/** True for a rejection that is no matter of what the node had left. */
+export function isForSupport({ reason }: Rejection): boolean {
+  return reason === UNSUPPORTED;
 }
 
 function resourcesOf({ resources }: Container): readonly string[] {

@@ -47,7 +47,7 @@ test(
         );
         for (const added of none.added) {
           const desired = entered(added);
-          unsupportedFeatures(pod, { isOfApi: true, isInCluster: true });
+          unsupportedFeatures(pod, { isOfApi: true, isInCluster: true, isJudged: true });
           answerTo(desired, { node, occupancy: places.occupancy, isNodeFresh: true, areOthersSeen: true });
           places.note({ ...desired, revision: 0 });
           const again = { ...pod, metadata: { ...pod.metadata, deletionTimestamp: "2026-01-02T03:04:05Z" } };

@@ -8,7 +8,7 @@ import { isTerminal } from "../decide/api-pod.ts";
 import { type Admission, type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { createPlaces } from "../decide/places.ts";
 import { isUnseen } from "../decide/status.ts";
-import { unsupportedFeatures } from "../decide/support.ts";
+import { isForSupport, unsupportedFeatures } from "../decide/support.ts";
 import type { PodIndex } from "./pod-index.ts";
 
 /** What is known of the node when a pod is asked about. */
@@ -59,7 +59,7 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
 
   /** Whatever the node says of it, such a pod is rejected at every look, by each release anew: it takes no place. */
   function isUnsupported({ pod, source }: DesiredPod): boolean {
-    return unsupportedFeatures(pod, { isOfApi: source.kind === "api", isInCluster }).length > 0;
+    return unsupportedFeatures(pod, { isOfApi: source.kind === "api", isInCluster, isJudged: true }).length > 0;
   }
 
   function answer(pod: DesiredPod): Admission | "admitted" | undefined {
@@ -97,7 +97,7 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
   return {
     restore({ isPlaceFree: _, ...pod }) {
       if (pod.admission === undefined) unseen.add(pod.uid);
-      return pod;
+      return withOldAnswer(pod);
     },
     noted(pod) {
       const { uid, admission, termination } = pod;
@@ -133,6 +133,12 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
       return [...begun, ...others.toSorted(byAge)].flatMap(settle);
     },
   };
+}
+
+/** A rejection is for good, but for what this release may have, and the last one had not. */
+function withOldAnswer(pod: DesiredPod): DesiredPod {
+  const isAskedAnew = pod.admission?.kind === "rejected" && isForSupport(pod.admission);
+  return isAskedAnew ? { ...pod, admission: { kind: "awaited" } } : pod;
 }
 
 /** Nobody else would tell of the node again, when its object has not changed while the API server was away. */

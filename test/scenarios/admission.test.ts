@@ -380,6 +380,26 @@ test("a pod that asks for what this node cannot do takes no place", async () => 
   ]);
 });
 
+test("a pod that asks for more devices than the node has is told so, and one that nobody would hand them to is too", async () => {
+  const stage = await createStage({ isInCluster: true, maxPods: 1 });
+  const dongles = (count: string) => {
+    const resources = { limits: { "example.com/dongle": count }, requests: { "example.com/dongle": count } };
+    return { containers: [{ name: "a", image: "busybox:1", resources }] };
+  };
+  const two = { "example.com/dongle": "2" };
+  stage.node = { metadata: { name: "node" }, spec: {}, status: { capacity: two, allocatable: two } };
+  await stage.apply("many", dongles("3"));
+  await stage.apply("some", dongles("2"));
+  await stage.apply("web");
+  await stage.start();
+  await stage.advance("5s");
+  expect(await stage.shown()).toEqual([
+    "many Failed (OutOfexample.com/dongle): no containers",
+    "some Failed (PodFeatureUnsupported): no containers",
+    "web Running, ready: a running",
+  ]);
+});
+
 test("pods that wait for a runtime are answered when it is there", async () => {
   const stage = await createStage({ isInCluster: true, maxPods: 1 });
   stage.runtime.goDown();

@@ -37,6 +37,9 @@ const NOT_REMOVED: Trouble = { sentence: "a mirror pod cannot be removed from th
 const FIRST_REFUSED_MS = 1_000;
 const LONGEST_REFUSED_MS = 60_000;
 
+/** Who has a mirror deleted waits until it is gone: one that is back at once, under its name, was never gone for an older kubectl. */
+const GONE_FOR_MS = 1_000;
+
 /** A mirror that was refused: how often in a row, what was told of that, and what ends the time for which it is left alone. */
 interface Refusal {
   readonly pod: string;
@@ -56,11 +59,16 @@ export function createMirrorCalls(
 ) {
   /** By the uid of the static pod. */
   const refusals = new Map<string | undefined, Refusal>();
+  const gone = createGone(clock, again);
   const forgetAll = () => {
     for (const hash of refusals.keys()) forget(hash);
+    gone.forgetAll();
   };
   signal.addEventListener("abort", forgetAll, { once: true });
-  const isLeft = (mirror: Pod) => refusals.get(mirroredUid(mirror))?.cancel !== undefined;
+  const isLeft = (mirror: Pod) => {
+    const hash = mirroredUid(mirror);
+    return gone.has(hash) || refusals.get(hash)?.cancel !== undefined;
+  };
 
   function refuse(mirror: Pod, told: string | undefined): void {
     const hash = mirroredUid(mirror);
@@ -99,6 +107,7 @@ export function createMirrorCalls(
     try {
       await kube.delete(pods(namespace), name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
       forget(mirroredUid(mirror));
+      if (mirror.metadata.deletionTimestamp !== undefined && !signal.aborted) gone.note(mirroredUid(mirror));
       return { kind: "removed", mirror };
     } catch (error) {
       // Another pod has its name.
@@ -145,6 +154,26 @@ export function createMirrorCalls(
     freed(pod: Pod) {
       const name = fullNameOf(pod);
       for (const [hash, refusal] of refusals) if (refusal.pod === name) forget(hash);
+    },
+  };
+}
+
+/** Mirrors that somebody has deleted a moment ago, by the uid of the static pod; `again` is called when the moment is over. */
+function createGone(clock: Clock, again: () => void) {
+  const cancels = new Map<string | undefined, () => void>();
+  return {
+    has: (hash: string | undefined) => cancels.has(hash),
+    note(hash: string | undefined): void {
+      if (cancels.has(hash)) return;
+      const end = () => {
+        cancels.delete(hash);
+        again();
+      };
+      cancels.set(hash, clock.wakeAt(clock.now() + GONE_FOR_MS, end));
+    },
+    forgetAll(): void {
+      for (const cancel of cancels.values()) cancel();
+      cancels.clear();
     },
   };
 }

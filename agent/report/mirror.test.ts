@@ -77,8 +77,8 @@ test("a mirror is made when the node is there and what the API has was seen, and
   expect(told()).toEqual(["create pods/shop"]);
 });
 
-test("deleting a mirror brings it back", async () => {
-  const { kube, mirrors, start, want, shown, told } = await createScene();
+test("deleting a mirror brings it back, after a moment for whoever waits until it is gone", async () => {
+  const { clock, kube, mirrors, start, want, shown, told } = await createScene();
   mirrors.node("node-uid");
   await start();
   await want(wanted("web", "1"));
@@ -86,9 +86,12 @@ test("deleting a mirror brings it back", async () => {
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await rest();
   expect(await shown()).toEqual(["web#1"]);
+  const { timers } = clock;
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
-  await rest();
-  expect(await shown()).toEqual(["web#1"]);
+  await clock.advance(900);
+  expect(await shown()).toEqual([]);
+  await clock.advance(200);
+  expect([await shown(), clock.timers]).toEqual([["web#1"], timers]);
   expect(told()).toEqual(["create pods/shop", "delete pods/shop/web", "create pods/shop"]);
 });
 

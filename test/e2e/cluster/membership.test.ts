@@ -60,20 +60,24 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
       expect(stdout).toMatch(line);
   });
 
-  test("shows its static pod, and shows it again when somebody deletes the mirror, which ends nothing", async () => {
-    await cluster.node.put(podOf("still", {}, { automountServiceAccountToken: false }));
-    await kubectl("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
-    await kubectl("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
-    const [before, container] = [await staticPod(), await containerOf()];
-    expect(before.metadata.annotations?.["kubernetes.io/config.source"]).toBe("file");
+  test.each<KubectlVersion>(["1.36", "1.32"])(
+    "shows its static pod, and shows it again when kubectl %s deletes the mirror, which ends nothing",
+    async (version) => {
+      const by = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
+      await cluster.node.put(podOf("still", {}, { automountServiceAccountToken: false }));
+      await by("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
+      await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
+      const [before, container] = [await staticPod(), await containerOf()];
+      expect(before.metadata.annotations?.["kubernetes.io/config.source"]).toBe("file");
 
-    await kubectl("delete", "pod", "still-node-a", "--timeout=30s");
-    await kubectl("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
-    await kubectl("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
-    expect((await staticPod()).metadata.uid).not.toBe(before.metadata.uid);
-    expect(await containerOf()).toBe(container);
-    expect((await cluster.running()).containers).toHaveLength(1);
-  });
+      expect(await by("delete", "pod", "still-node-a", "--timeout=30s")).toContain('pod "still-node-a" deleted');
+      await by("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
+      await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
+      expect((await staticPod()).metadata.uid).not.toBe(before.metadata.uid);
+      expect(await containerOf()).toBe(container);
+      expect((await cluster.running()).containers).toHaveLength(1);
+    },
+  );
 
   test("says so while it has less left than its configuration wants, and for how long", async () => {
     const pressure = async () =>
@@ -98,32 +102,36 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
       expect(told).toContain(reason);
   });
 
-  test("gets no new pods while it is cordoned, is drained, and gets them back", async () => {
-    const container = await containerOf();
-    await cluster.apply([deployment("movable", 3), daemonSet("everywhere")]);
-    await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
-    await kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
-    const before = uidsOf(await cluster.pods("movable"));
+  test.each<KubectlVersion>(["1.36", "1.32"])(
+    "gets no new pods while it is cordoned, is drained, and gets them back, by kubectl %s",
+    async (version) => {
+      const by = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
+      const container = await containerOf();
+      await cluster.apply([deployment("movable", 3), daemonSet("everywhere")], version);
+      await by("rollout", "status", "deployment/movable", "--timeout=30s");
+      await by("rollout", "status", "daemonset/everywhere", "--timeout=30s");
+      const before = uidsOf(await cluster.pods("movable"));
 
-    await kubectl("cordon", "node-a");
-    expect(await kubectl("get", "node", "node-a", "--no-headers")).toContain("Ready,SchedulingDisabled");
-    const said = await kubectl("drain", "node-a", "--ignore-daemonsets", "--timeout=40s");
-    expect(said).toContain("node/node-a drained");
-    expect(await older("drain", "node-a", "--ignore-daemonsets", "--timeout=40s")).toContain("node/node-a drained");
-    const waiting = await cluster.see(
-      "three wait",
-      "movable",
-      (pods) => pods.length === 3 && pods.every(({ status }) => status?.phase === "Pending"),
-    );
-    expect(uidsOf(waiting).filter((uid) => before.includes(uid))).toEqual([]);
-    // The static pod and the daemon set's are not drained.
-    await until("two sandboxes", 10_000, async () => (await cluster.node.sandboxes()).length === 2);
-    expect((await cluster.running()).containers).toHaveLength(2);
+      await by("cordon", "node-a");
+      expect(await by("get", "node", "node-a", "--no-headers")).toContain("Ready,SchedulingDisabled");
+      const said = await by("drain", "node-a", "--ignore-daemonsets", "--timeout=40s");
+      expect(said.match(/^pod\/movable-\S+ evicted$/gm)).toHaveLength(3);
+      expect(said).toContain("node/node-a drained");
+      const waiting = await cluster.see(
+        "three wait",
+        "movable",
+        (pods) => pods.length === 3 && pods.every(({ status }) => status?.phase === "Pending"),
+      );
+      expect(uidsOf(waiting).filter((uid) => before.includes(uid))).toEqual([]);
+      // The static pod and the daemon set's are not drained.
+      await until("two sandboxes", 10_000, async () => (await cluster.node.sandboxes()).length === 2);
+      expect((await cluster.running()).containers).toHaveLength(2);
 
-    await older("uncordon", "node-a");
-    await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
-    expect(await containerOf()).toBe(container);
-  });
+      await by("uncordon", "node-a");
+      await by("rollout", "status", "deployment/movable", "--timeout=30s");
+      expect(await containerOf()).toBe(container);
+    },
+  );
 
   test("ends what does not tolerate its NoExecute taint, and only that", async () => {
     const toleration = { key: "maintenance", operator: "Exists", effect: "NoExecute" } as const;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { fromUtf8, utf8 } from "./utf8.ts";
+import { beginningOf, fromUtf8, utf8 } from "./utf8.ts";
 
 const rows: readonly [sentence: string, text: string][] = [
   ["nothing", ""],
@@ -37,4 +37,19 @@ const binary: readonly [sentence: string, bytes: readonly number[]][] = [
 for (const [sentence, bytes] of binary)
   test(`${sentence} is no text, and comes back byte for byte`, () => {
     expect([...utf8(fromUtf8(Uint8Array.from(bytes)))]).toEqual([...bytes]);
+  });
+
+const beginnings: readonly [text: string, maxBytes: number, beginning: string][] = [
+  ["short", 5, "short"],
+  ["short", 4, "shor"],
+  ["☃☃", 6, "☃☃"],
+  ["☃☃", 5, "☃"],
+  ["☃☃", 2, ""],
+  ["a😀b", 4, "a"],
+  ["a😀b", 5, "a😀"],
+  ["x", 0, ""],
+];
+for (const [text, maxBytes, beginning] of beginnings)
+  test(`of ${JSON.stringify(text)} ${maxBytes} bytes hold ${JSON.stringify(beginning)}`, () => {
+    expect(beginningOf(text, maxBytes)).toBe(beginning);
   });

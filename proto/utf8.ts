@@ -42,6 +42,19 @@ function characterAt(bytes: Uint8Array, at: number): { readonly point: number; r
   return isShortest && !isSurrogate(point) && point <= 0x10ffff ? { point, length } : kept;
 }
 
+/** As much of the beginning of a text as fits into so many bytes of UTF-8, no character cut in two. */
+export function beginningOf(text: string, maxBytes: number): string {
+  if (text.length * LONGEST_OF_A_UNIT <= maxBytes) return text;
+  const bytes = utf8(text);
+  if (bytes.length <= maxBytes) return text;
+  let end = maxBytes;
+  while (end > 0 && (bytes[end] ?? 0) >> 6 === 0b10) end--;
+  return fromUtf8(bytes.subarray(0, end));
+}
+
+/** Of one of a string's units of 16 bits. */
+const LONGEST_OF_A_UNIT = 3;
+
 const KEPT = 0xdc00;
 const isSurrogate = (point: number) => point >= 0xd800 && point <= 0xdfff;
 const isKeptByte = (point: number) => point >= KEPT + 0x80 && point <= KEPT + 0xff;

@@ -9,7 +9,7 @@ import type { DesiredPod } from "../decide/desired.ts";
 import { imageOf } from "../decide/image.ts";
 import { instanceKey, newestOf, type ObservedPod } from "../decide/observed.ts";
 import { qosClassOf } from "../decide/qos.ts";
-import { unsupportedIn } from "../decide/support.ts";
+import { unsupportedBy, unsupportedBySandbox, unsupportedByVolumes } from "../decide/support.ts";
 import { containerConfig } from "../translate/container-config.ts";
 import { podLogFolder } from "../translate/log-path.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
@@ -62,12 +62,14 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
   const { runtime, disk, mountsBelow } = settings;
   switch (action.kind) {
     case "prepareVolumes":
+      refuse("FailedMount", unsupportedByVolumes(podOf(scene)));
       await prepareVolumes(disk, podOf(scene));
       return {};
     case "pullImage":
       return { imageRef: await pullImage(pullSettings(settings), { ...scene, ...action, pod: podOf(scene) }, signal) };
     case "runSandbox": {
       const [pod, facts] = [podOf(scene), settings.facts()];
+      refuse("CreatePodSandboxError", unsupportedBySandbox(pod));
       const handler = runtimeHandlerOf(pod, facts);
       return { sandboxId: await runtime.runPodSandbox(sandboxConfig(pod, action, facts), handler, { signal }) };
     }
@@ -175,6 +177,12 @@ async function createContainer(
   });
 }
 
+/** Throws `TranslateError` where this release lacks something that a pod cannot do without. */
+function refuse(reason: TranslateError["reason"], unsupported: readonly string[]): void {
+  if (unsupported.length > 0)
+    throw new TranslateError(reason, `not supported by this release yet: ${unsupported.join(", ")}`);
+}
+
 /** The container whose processes an ephemeral one is to see. */
 function targetOf({ observed }: ActScene, { targetContainerName }: EphemeralContainer): ContainerId | undefined {
   if (!targetContainerName) return undefined;
@@ -188,8 +196,6 @@ function containerOf(pod: Pod, name: string): NonNullable<ReturnType<typeof cont
   const container = containerNamed(pod, name);
   if (container === undefined)
     throw new TranslateError("CreateContainerConfigError", `the pod has no container ${name}`);
-  const unsupported = isEphemeral(pod, name) ? unsupportedIn([container]) : [];
-  if (unsupported.length > 0)
-    throw new TranslateError("CreateContainerConfigError", `this node has no ${unsupported.join(", ")}`);
+  if (isEphemeral(pod, name)) refuse("CreateContainerConfigError", unsupportedBy(container));
   return container;
 }

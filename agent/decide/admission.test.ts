@@ -155,8 +155,14 @@ const rows: readonly [name: string, desired: DesiredPod, scene: Scene, says: str
     { told },
     outOf("example.com/dongle", 3, 0, 2),
   ],
-  ["one of which there is enough, and nobody hands it out", pod({ ...dongles("2"), tolerations }), { told }, devices],
-  ["one that nobody has told of", pod(dongles("3")), {}, devices],
+  [
+    "one of which there is enough, but nobody to hand it out",
+    pod({ ...dongles("2"), tolerations }),
+    { told },
+    "admitted",
+  ],
+  ["one that nobody has told of", pod(dongles("3")), {}, "admitted"],
+  ["such a one that a static pod asks for", pod({ ...dongles("2"), isStatic: true }), { told }, devices],
   [
     "one that is gone from the node",
     pod({ ...dongles("1"), tolerations }),

@@ -76,9 +76,9 @@ function failureOf(desired: DesiredPod, node: AdmittingNode, occupancy: Occupanc
   return other ?? preemptionFailure(claim, lacks, occupancy) ?? devices;
 }
 
-/** Nobody hands out devices yet: a pod that the node has enough of them for would run without. */
-function deviceFailure({ pod }: DesiredPod): Failure | undefined {
-  return asksForDevices(pod) ? { dependsOn: "pod", ...unsupported() } : undefined;
+/** Nobody hands out devices yet: a pod that the node has enough of them for would run without. One of the API waits for them. */
+function deviceFailure({ pod, source }: DesiredPod): Failure | undefined {
+  return source.kind !== "api" && asksForDevices(pod) ? { dependsOn: "pod", ...unsupported() } : undefined;
 }
 
 function osFailure({ pod: { metadata, spec } }: DesiredPod): Failure | undefined {

@@ -14,6 +14,7 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import { whyNoReference } from "../../proto/kubernetes/image-reference.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
+import { beginningOf } from "../../proto/utf8.ts";
 import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
@@ -271,7 +272,7 @@ function toldTermination(
   return [told?.state?.terminated, told?.lastState?.terminated].find((end) => end !== undefined && isOfAnother(end));
 }
 
-/** All messages of a pod together; each container has its share, so that no status outgrows the API. */
+/** All messages of a pod together, in bytes; each container has its share, so that no status outgrows the API. */
 const MESSAGES_OF_A_POD = 12 * 1024;
 
 function terminated({ desired, settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
@@ -280,7 +281,7 @@ function terminated({ desired, settings }: StatusScene, exited: ExitedContainer)
   return {
     exitCode,
     reason: reason || (exitCode === 0 ? "Completed" : "Error"),
-    ...(message === "" ? {} : { message: message.slice(0, longestMessage) }),
+    ...(message === "" ? {} : { message: beginningOf(message, longestMessage) }),
     // Of a start that failed the runtime tells 1970, and so does the kubelet; of an end that nobody saw there is nothing to tell.
     ...(startedAt === 0 && isConcluded(exited) ? {} : { startedAt: formatTime(startedAt) }),
     ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),

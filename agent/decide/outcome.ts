@@ -8,7 +8,7 @@ import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./obse
 import { shouldRestart } from "./restart.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
-import { unsupported, unsupportedFeatures } from "./support.ts";
+import { refusalOf, unsupported, unsupportedFeatures } from "./support.ts";
 
 /** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
 export function outcomeOf(
@@ -24,6 +24,8 @@ export function outcomeOf(
   const isInCluster = isOfApi || cluster !== undefined;
   const features = unsupportedFeatures(pod, { isOfApi, isInCluster, isJudged: admission !== undefined });
   if (features.length > 0) return rejected(unsupported(features), now);
+  const refusal = isOfApi ? refusalOf(pod) : undefined;
+  if (refusal !== undefined) return rejected(refusal, now);
   if (admission?.kind === "rejected") return rejected(admission, now);
   const deadline = deadlineOf(desired);
   if (deadline !== undefined && deadline <= now)

@@ -3,7 +3,7 @@ import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { ContainerState, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { DesiredNow } from "./desired.ts";
 import { emptyMemory, type PodMemory } from "./memory.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod } from "./observed.ts";
+import { type ExitedContainer, nothingObserved, type ObservedContainer, type ObservedPod } from "./observed.ts";
 import { decidePod } from "./pod.ts";
 import { unseenStatus } from "./status.ts";
 
@@ -349,6 +349,19 @@ test("a container that could not be started began in 1970, as the runtime tells 
   const { status } = decidePod(never, { ...observed, containers }, emptyMemory, settings, at("11:00:00"));
   const [first] = status.containerStatuses ?? [];
   expect(first?.state?.terminated).toMatchObject({ reason: "StartError", startedAt: "1970-01-01T00:00:00Z" });
+});
+
+test("all messages of a pod fit into 12 KiB together, whatever they are written in", () => {
+  const message = "☃".repeat(4096);
+  const containers = ["a", "b"].map((name) => ({
+    ...(observed.containers[2] as ExitedContainer),
+    ...identity(name, 0),
+    message,
+  }));
+  const never: DesiredNow = { ...desired, pod: { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } };
+  const { status } = decidePod(never, { ...observed, containers }, emptyMemory, settings, at("11:00:00"));
+  const messages = (status.containerStatuses ?? []).map(({ state }) => state?.terminated?.message ?? "");
+  expect(messages.map((each) => Buffer.byteLength(each))).toEqual([6144, 6144]);
 });
 
 test("of an instance that is only created the end before it is told, and never an end of its own", () => {

@@ -13,30 +13,43 @@ const UNSUPPORTED = "PodFeatureUnsupported";
 const DEVICES = "extended resources";
 
 /*
- * What a pod may ask for and this version does not carry out. A pod that asks for it is rejected as Kubernetes rejects a pod
- * whose features a node lacks (`PodFeatureUnsupported`), because running it without would be a lie: a container without
- * its liveness probe looks well when it hangs. A row leaves a table when its feature arrives.
+ * What a pod may ask for and this version does not carry out: running it without would be a lie. A row leaves a table when its feature
+ * arrives. A static pod is rejected as Kubernetes rejects a pod whose features a node lacks (`PodFeatureUnsupported`). A pod of the API
+ * waits and says for what, as with a volume that cannot be mounted: its ReplicaSet would replace one that has failed at once, here again,
+ * and so on without an end.
  */
-const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
-  ["ephemeralContainers", ({ ephemeralContainers }, { isOfApi }) => isAsked(ephemeralContainers) && !isOfApi],
+const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => boolean][] = [
   ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
-  ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
   ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
   ["pod-level resources", ({ resources }) => resources !== undefined],
-  ["supplementalGroupsPolicy: Strict", ({ securityContext }) => securityContext?.supplementalGroupsPolicy === "Strict"],
+];
+
+/** What only a cluster has, or the kubelet rejects as well, in words of its own. */
+const staticPodFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
+  ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
+  ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
+  ["supplementalGroupsPolicy: Strict", asksForStrictGroups],
+  ["sysctls outside the safe set", (spec) => unsafeSysctlOf(spec) !== undefined],
   [
-    "sysctls outside the safe set",
-    ({ securityContext }) => (securityContext?.sysctls ?? []).some((s) => !isSafe(s.name)),
+    "volumes other than hostPath and emptyDir",
+    ({ volumes = [] }) => volumes.some(({ hostPath, emptyDir }) => hostPath === undefined && emptyDir === undefined),
   ],
 ];
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
   ["lifecycle.stopSignal", ({ lifecycle }) => lifecycle?.stopSignal !== undefined],
-  ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],
   [
     "restartPolicyRules with RestartAllContainers",
     ({ restartPolicyRules }) => (restartPolicyRules ?? []).some(({ action }) => action === "RestartAllContainers"),
   ],
+  ["hugepages", (container) => resourcesOf(container).some((name) => name.startsWith("hugepages-"))],
+  // Those that a device plugin would hand out; the kubelet runs such a pod without its devices where it has never heard of them.
+  [DEVICES, isForDevices],
+  ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
+];
+
+const mountFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
+  ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],
   [
     "volumeMounts.subPath",
     ({ volumeMounts }) => (volumeMounts ?? []).some((m) => isAsked(m.subPath) || isAsked(m.subPathExpr)),
@@ -45,18 +58,9 @@ const containerFeatures: readonly [feature: string, isAsked: (container: Contain
     "volumeMounts.recursiveReadOnly",
     ({ volumeMounts }) => (volumeMounts ?? []).some((m) => (m.recursiveReadOnly ?? "Disabled") !== "Disabled"),
   ],
-  ["hugepages", (container) => resourcesOf(container).some((name) => name.startsWith("hugepages-"))],
-  // Those that a device plugin would hand out; the kubelet runs such a pod without its devices where it has never heard of them.
-  [DEVICES, isForDevices],
-  ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
 ];
 
-const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume, asking: Asking) => boolean][] = [
-  [
-    "volumes other than hostPath and emptyDir",
-    // Nearly every pod of the API has one. It waits, as for any volume that cannot be mounted.
-    (volume, { isOfApi }) => volume.hostPath === undefined && volume.emptyDir === undefined && !isOfApi,
-  ],
+const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume) => boolean][] = [
   ["emptyDir.sizeLimit", ({ emptyDir }) => emptyDir?.sizeLimit !== undefined],
   ["emptyDir.medium", ({ emptyDir }) => isAsked(emptyDir?.medium)],
 ];
@@ -81,26 +85,65 @@ function isSafe(sysctl: string): boolean {
   return SAFE_SYSCTLS.has(sysctl.replaceAll("/", "."));
 }
 
-/** The features that the pod asks for and this agent does not have, each once, in the order of the tables. */
+/** The features that a static pod asks for and this agent does not have, each once, in the order of the tables; a pod of the API waits. */
 export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
-  const features = unsupportedIn([...(spec.initContainers ?? []), ...spec.containers]);
+  if (asking.isOfApi) return [];
+  const ofCluster = staticPodFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)).map(([feature]) => feature);
+  const ofSandbox = unsupportedBySandbox({ spec }).filter((feature) => feature !== DEVICES || !asking.isJudged);
+  return [...ofSandbox, ...unsupportedByVolumes({ spec }), ...ofCluster];
+}
+
+/** What keeps the sandbox of a pod from being made, beside what it mounts. */
+export function unsupportedBySandbox({ spec }: Pick<Pod, "spec">): readonly string[] {
   return [
-    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)).map(([feature]) => feature),
-    ...features.filter((feature) => feature !== DEVICES || !asking.isJudged),
-    ...volumeFeatures
-      .filter(([, isAskedBy]) => (spec.volumes ?? []).some((each) => isAskedBy(each, asking)))
-      .map(([feature]) => feature),
+    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec)).map(([feature]) => feature),
+    ...askedBy(containerFeatures, lastingContainers(spec)),
   ];
 }
 
-/** The same of containers alone. An ephemeral one that asks for too much does not start; the pod that it was to look into goes on. */
-export function unsupportedIn(containers: readonly Container[]): readonly string[] {
-  return containerFeatures.filter(([, isAskedBy]) => containers.some(isAskedBy)).map(([feature]) => feature);
+/** What keeps the volumes of a pod from being mounted. */
+export function unsupportedByVolumes({ spec }: Pick<Pod, "spec">): readonly string[] {
+  return [...askedBy(mountFeatures, lastingContainers(spec)), ...askedBy(volumeFeatures, spec.volumes ?? [])];
+}
+
+/** The same of one container. An ephemeral one that asks for too much does not start; the pod that it was to look into goes on. */
+export function unsupportedBy(container: Container): readonly string[] {
+  return [...askedBy(containerFeatures, [container]), ...askedBy(mountFeatures, [container])];
+}
+
+/** Why the kubelet would reject the pod too, in its words; undefined: for nothing here. A static pod is told of in other words. */
+export function refusalOf({ spec }: Pod): Rejection | undefined {
+  const sysctl = unsafeSysctlOf(spec);
+  if (sysctl !== undefined)
+    return { reason: "SysctlForbidden", message: `forbidden sysctl: "${sysctl}" not allowlisted` };
+  if (asksForStrictGroups(spec))
+    return {
+      reason: "SupplementalGroupsPolicyNotSupported",
+      message: "SupplementalGroupsPolicy=Strict is not supported in this node",
+    };
+  return undefined;
+}
+
+function askedBy<T>(
+  rows: readonly (readonly [feature: string, isAskedBy: (each: T) => boolean])[],
+  all: readonly T[],
+): readonly string[] {
+  return rows.filter(([, isAskedBy]) => all.some(isAskedBy)).map(([feature]) => feature);
+}
+
+const lastingContainers = ({ initContainers = [], containers }: Pod["spec"]) => [...initContainers, ...containers];
+
+function asksForStrictGroups({ securityContext }: Pod["spec"]): boolean {
+  return securityContext?.supplementalGroupsPolicy === "Strict";
+}
+
+function unsafeSysctlOf({ securityContext }: Pod["spec"]): string | undefined {
+  return securityContext?.sysctls?.find(({ name }) => !isSafe(name))?.name;
 }
 
 /** Whether a container of the pod asks for what a device plugin would hand out. */
 export function asksForDevices({ spec }: Pod): boolean {
-  return [...(spec.initContainers ?? []), ...spec.containers].some(isForDevices);
+  return lastingContainers(spec).some(isForDevices);
 }
 
 function isForDevices(container: Container): boolean {

@@ -11,7 +11,7 @@ import { mergeApi } from "./merge-api.ts";
 import { nothingObserved } from "./observed.ts";
 import { createPlaces } from "./places.ts";
 import { decidePod } from "./pod.ts";
-import { unsupportedFeatures } from "./support.ts";
+import { refusalOf, unsupportedFeatures } from "./support.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const timeoutMs = 5_000 + numRuns;
@@ -47,7 +47,8 @@ test(
         );
         for (const added of none.added) {
           const desired = entered(added);
-          unsupportedFeatures(pod, { isOfApi: true, isInCluster: true, isJudged: true });
+          unsupportedFeatures(pod, { isOfApi: false, isInCluster: true, isJudged: true });
+          refusalOf(pod);
           answerTo(desired, { node, occupancy: places.occupancy, isNodeFresh: true, areOthersSeen: true });
           places.note({ ...desired, revision: 0 });
           const again = { ...pod, metadata: { ...pod.metadata, deletionTimestamp: "2026-01-02T03:04:05Z" } };

@@ -8,7 +8,7 @@ import { isTerminal } from "../decide/api-pod.ts";
 import { type Admission, type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { createPlaces } from "../decide/places.ts";
 import { isUnseen } from "../decide/status.ts";
-import { isForSupport, unsupportedFeatures } from "../decide/support.ts";
+import { isForSupport, refusalOf, unsupportedFeatures } from "../decide/support.ts";
 import type { PodIndex } from "./pod-index.ts";
 
 /** What is known of the node when a pod is asked about. */
@@ -57,11 +57,6 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
   const unseen = new Set<PodUid>();
   const node = createFreshNode(settings);
 
-  /** Whatever the node says of it, such a pod is rejected at every look, by each release anew: it takes no place. */
-  function isUnsupported({ pod, source }: DesiredPod): boolean {
-    return unsupportedFeatures(pod, { isOfApi: source.kind === "api", isInCluster, isJudged: true }).length > 0;
-  }
-
   function answer(pod: DesiredPod): Admission | "admitted" | undefined {
     const hasBegun = isBegun(pod.uid);
     if (hasBegun === "unknown") return undefined;
@@ -101,7 +96,7 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
     },
     noted(pod) {
       const { uid, admission, termination } = pod;
-      const isCandidate = admission?.kind === "awaited" && termination === undefined && !isUnsupported(pod);
+      const isCandidate = admission?.kind === "awaited" && termination === undefined && !isRefused(pod, isInCluster);
       if (isCandidate) candidates.add(uid);
       else {
         candidates.delete(uid);
@@ -139,6 +134,12 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
 function withOldAnswer(pod: DesiredPod): DesiredPod {
   const isAskedAnew = pod.admission?.kind === "rejected" && isForSupport(pod.admission);
   return isAskedAnew ? { ...pod, admission: { kind: "awaited" } } : pod;
+}
+
+/** Whatever the node says of it, such a pod is rejected at every look, by each release anew: it takes no place. */
+function isRefused({ pod, source }: DesiredPod, isInCluster: boolean): boolean {
+  const asking = { isOfApi: source.kind === "api", isInCluster, isJudged: true };
+  return asking.isOfApi ? refusalOf(pod) !== undefined : unsupportedFeatures(pod, asking).length > 0;
 }
 
 /** Nobody else would tell of the node again, when its object has not changed while the API server was away. */

@@ -368,20 +368,22 @@ test("nobody is rejected for the sake of a pod that has ended while no agent ran
   ]);
 });
 
-test("a pod that asks for what this node cannot do takes no place", async () => {
+test("a pod that asks for what no node grants is rejected as by the kubelet, and takes no place", async () => {
   const stage = await createStage({ isInCluster: true, maxPods: 1 });
-  await stage.apply("odd", { hostUsers: false });
+  await stage.apply("deep", { securityContext: { sysctls: [{ name: "kernel.pid_max", value: "9" }] } });
+  await stage.apply("strict", { securityContext: { supplementalGroupsPolicy: "Strict" } });
   await stage.apply("web");
   await stage.start();
   await stage.advance("5s");
   expect(await stage.shown()).toEqual([
-    "odd Failed (PodFeatureUnsupported): no containers",
+    "deep Failed (SysctlForbidden): no containers",
+    "strict Failed (SupplementalGroupsPolicyNotSupported): no containers",
     "web Running, ready: a running",
   ]);
 });
 
-test("a pod that asks for more devices than the node has is told so, and one that nobody would hand them to is too", async () => {
-  const stage = await createStage({ isInCluster: true, maxPods: 1 });
+test("a pod that asks for more devices than the node has is told so, and one that nobody would hand them to waits", async () => {
+  const stage = await createStage({ isInCluster: true, maxPods: 2 });
   const dongles = (count: string) => {
     const resources = { limits: { "example.com/dongle": count }, requests: { "example.com/dongle": count } };
     return { containers: [{ name: "a", image: "busybox:1", resources }] };
@@ -395,8 +397,28 @@ test("a pod that asks for more devices than the node has is told so, and one tha
   await stage.advance("5s");
   expect(await stage.shown()).toEqual([
     "many Failed (OutOfexample.com/dongle): no containers",
-    "some Failed (PodFeatureUnsupported): no containers",
+    "some Pending: a waiting ContainerCreating",
     "web Running, ready: a running",
+  ]);
+});
+
+test("a pod of the API that asks for what this release lacks waits and says for what: one that fails would be replaced for ever", async () => {
+  const stage = await createStage({ isInCluster: true });
+  const mounted = { name: "a", image: "busybox:1", volumeMounts: [{ name: "v", mountPath: "/v", subPath: "part" }] };
+  await stage.apply("part", { containers: [mounted], volumes: [{ name: "v", emptyDir: { medium: "Memory" } }] });
+  await stage.apply("users", { hostUsers: false });
+  await stage.start();
+  await stage.advance("5s");
+  expect(await stage.shown()).toEqual([
+    "part Pending: a waiting ContainerCreating",
+    "users Pending: a waiting ContainerCreating",
+  ]);
+  const told = [...(await stage.events("part")), ...(await stage.events("users"))].map((line) =>
+    line.replace(/^\d+x /, ""),
+  );
+  expect([...new Set(told)]).toEqual([
+    "Warning FailedMount: not supported by this release yet: volumeMounts.subPath, emptyDir.medium",
+    "Warning FailedCreatePodSandBox: Failed to create pod sandbox: not supported by this release yet: hostUsers: false",
   ]);
 });
 

@@ -148,6 +148,20 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     await cluster.empty();
   });
 
+  test("a deployment that asks for what this release lacks is one pod that waits and says so, and not ever more that fail", async () => {
+    const part = { volumeMounts: [{ name: "notes", mountPath: "/notes", subPath: "part" }] };
+    await cluster.apply([deployment("partial", 1, specOf(part, { volumes: [{ name: "notes", emptyDir: {} }] }))]);
+    const told = await until("an event about the mount", 20_000, async () => {
+      const events = await cluster.kubectl("get", "events", "--field-selector=reason=FailedMount", "-o", "json");
+      const { items } = JSON.parse(events) as { items: { message: string; involvedObject: { name: string } }[] };
+      return items.find(({ involvedObject }) => involvedObject.name.startsWith("partial-"));
+    });
+    expect(told.message).toBe("not supported by this release yet: volumeMounts.subPath");
+    expect((await cluster.pods("partial")).map(({ status }) => status?.phase)).toEqual(["Pending"]);
+    await cluster.kubectl("delete", "deployment", "partial", "--cascade=foreground", "--timeout=30s");
+    await cluster.empty();
+  });
+
   test("debug adds containers to a pod that runs, which see its processes, and the pod goes on", async () => {
     await cluster.apply([barePod("watched", { command: script("exec sleep 1000000") })]);
     await cluster.kubectl("wait", "--for=condition=Ready", "pod/watched", "--timeout=20s");

@@ -980,6 +980,28 @@ test("a server that takes requests and answers none is away after two of them, a
   ]);
 });
 
+test("a connection on which two requests in a row hang is left for another one, and ended when its last stream is", async () => {
+  const server = await serve((request) => {
+    if (request.connection > 1 || request.path === "/free") reply(request, 200, request.connection);
+    else if (request.path === "/watch") request.stream.respond({ ":status": 200 });
+  });
+  const connection = connectTo({ port: server.port });
+  const hang = async () => (await failureOf(connection.request({ ...get("/x"), deadlineMs: 100 }))).code;
+  expect(await connection.request(get("/free"))).toBe(1);
+  const abort = new AbortController();
+  const opened = Promise.withResolvers<void>();
+  const request = { method: "GET", path: "/watch", signal: abort.signal } as const;
+  const watch = connection.lines(request, () => undefined, opened.resolve);
+  await opened.promise;
+  await real(5);
+  expect([await hang(), await hang()]).toEqual(["TIMEOUT", "TIMEOUT"]);
+  expect(await connection.request(get("/x"))).toBe(2);
+  expect([await connection.request(get("/x")), server.open().length]).toEqual([2, 2]);
+  abort.abort();
+  await watch;
+  await until(() => server.open().length === 1);
+});
+
 test("a server that answers others while requests hang is not away", async () => {
   const server = await serve((request) => {
     if (request.path === "/free") reply(request, 200, {});

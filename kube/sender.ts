@@ -107,7 +107,7 @@ function createAttempt({ userAgent, nodeName, sessions, clock, log }: SenderOpti
     } catch (error) {
       if (!(error instanceof KubeError)) throw error;
       note(error.code);
-      if (error.code === "TIMEOUT") sessions.timedOut(startedAt);
+      if (error.code === "TIMEOUT") sessions.timedOut(startedAt, session);
       const told = explain(error, access, nodeName, clock.now());
       const lost = told.status === undefined ? session?.why() : undefined;
       return { kind: "failed", error: told, ofServer: lost ?? told };

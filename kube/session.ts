@@ -26,8 +26,8 @@ const STREAM_WINDOW_BYTES = 1 << 20;
 /**
  * One connection over TLS. All errors are `KubeError`s.
  *
- *     connecting ──► open ──► retired (GOAWAY, full, another certificate) ──last stream ends──► ended
- *         └────────────┴───────── lost, or ended by us ────────────────────────────────────────┘
+ *     connecting ──► open ──► retired (GOAWAY, full, hanging, another certificate) ──last stream ends──► ended
+ *         └────────────┴───────── lost, or ended by us ─────────────────────────────────────────────────┘
  */
 export interface Session {
   /** Resolves when streams can be opened, rejects when that will never be. */

@@ -30,8 +30,8 @@ export interface Sessions {
   state(): ConnectionState;
   /** The server has answered. */
   served(): void;
-  /** A request got no answer in time; it was begun then. */
-  timedOut(begunAt: Instant): void;
+  /** A request on this session got no answer in time; it was begun then. Where others hang too, new streams get another session. */
+  timedOut(begunAt: Instant, session: Session | undefined): void;
   /** The server was lost, does not know us, or we cannot say who we are. */
   failed(why: KubeError): void;
   close(why: KubeError): void;
@@ -117,6 +117,10 @@ export function createSessions({ server, clock, random, log }: SessionsOptions):
       return await orAborted(current.connected, signal);
     },
     ...health,
+    timedOut(begunAt, session) {
+      // Perhaps it is only this way to the server: what lies behind a balancer may hang, while pings are answered in front of it.
+      if (health.timedOut(begunAt) && session?.takesStreams()) session.retire();
+    },
     close(why) {
       closing.abort(why);
       current = undefined;
@@ -146,13 +150,16 @@ function createHealth({ server, clock, log }: Pick<SessionsOptions, "server" | "
   return {
     state: () => state,
     failed,
-    timedOut(begunAt: Instant) {
+    /** Whether it is more than one request that hangs. */
+    timedOut(begunAt: Instant): boolean {
       // Others were answered meanwhile: what hangs is this request.
-      if (servedAt >= begunAt) return;
+      if (servedAt >= begunAt) return false;
       timeouts += 1;
+      if (timeouts < TIMEOUTS) return false;
       // Why it is away already, such as that nobody listens there, says more.
-      if (timeouts < TIMEOUTS || state.kind === "away") return;
-      failed(new KubeError("UNREACHABLE", `${server().host} can be connected to, and answers no request`));
+      if (state.kind !== "away")
+        failed(new KubeError("UNREACHABLE", `${server().host} can be connected to, and answers no request`));
+      return true;
     },
     served() {
       servedAt = clock.now();

@@ -112,22 +112,9 @@ export function createMirrorCalls(
     } catch (error) {
       // Another pod has its name.
       if (hasCode(error, "CONFLICT")) return { kind: "removed", mirror };
-      const why = hasCode(error, "NOT_FOUND") ? await whyNotFound(mirror, error) : error;
+      const why = hasCode(error, "NOT_FOUND") ? await whyNotFound(kube, mirror, error, signal) : error;
       if (why === undefined) return { kind: "removed", mirror };
       return outcomeOf(mirror, why, NOT_REMOVED);
-    }
-  }
-
-  /**
-   * Undefined where the mirror is gone. The API server looks up who may delete a pod in a memory of its own, which may not have the pod yet:
-   * a mirror that was believed to be gone then would keep its name for ever. Never rejects.
-   */
-  async function whyNotFound({ metadata }: Pod, refusal: unknown): Promise<unknown> {
-    try {
-      const now = await kube.get(pods(metadata.namespace), metadata.name ?? "", { signal });
-      return now.metadata.uid === metadata.uid ? refusal : undefined;
-    } catch (error) {
-      return hasCode(error, "NOT_FOUND") ? undefined : error;
     }
   }
 
@@ -156,6 +143,24 @@ export function createMirrorCalls(
       for (const [hash, refusal] of refusals) if (refusal.pod === name) forget(hash);
     },
   };
+}
+
+/**
+ * Undefined where the mirror is gone. The API server looks up who may delete a pod in a memory of its own, which may not have the pod yet:
+ * a mirror that was believed to be gone then would keep its name for ever. Never rejects.
+ */
+async function whyNotFound(
+  kube: MirrorCallSettings["kube"],
+  { metadata }: Pod,
+  refusal: unknown,
+  signal: AbortSignal,
+): Promise<unknown> {
+  try {
+    const now = await kube.get(pods(metadata.namespace), metadata.name ?? "", { signal });
+    return now.metadata.uid === metadata.uid ? refusal : undefined;
+  } catch (error) {
+    return hasCode(error, "NOT_FOUND") ? undefined : error;
+  }
 }
 
 /** Mirrors that somebody has deleted a moment ago, by the uid of the static pod; `again` is called when the moment is over. */

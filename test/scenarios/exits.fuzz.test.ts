@@ -264,7 +264,8 @@ test(
       expect({ from, scene: stage.scene() }).toEqual({ from, scene: [] });
       stage.runtime.timeline.length = 0;
     }
-    expect(removed).toBeGreaterThan((rounds * ROUND) / 5);
+    // More than a quarter on average; of few pods it may be much less by chance.
+    expect(removed).toBeGreaterThan((rounds * ROUND) / 10);
   },
   longMs,
 );

@@ -104,11 +104,7 @@ async function linkAsKubelet(dist: string): Promise<void> {
 
 /** The short commit, with a plus where tracked files differ from it; "unknown" outside a git clone. */
 async function commit(root: string): Promise<string> {
-  const git = async (args: readonly string[]) => {
-    // Only these two: comparing all that an ended program can be takes the compiler longer than a third of the tree.
-    const { failed, stdout } = await execa("git", [...args], { cwd: root, reject: false });
-    return { failed, stdout };
-  };
+  const git = (args: readonly string[]) => execa("git", [...args], { cwd: root, reject: false });
   const [head, changes] = await Promise.all([
     git(["rev-parse", "--short=12", "HEAD"]),
     git(["status", "--porcelain", "--untracked-files=no"]),

@@ -3,7 +3,7 @@ import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createFiles, type Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
 import { readMachine } from "../host/machine.ts";
-import { giveBackMemory } from "../host/memory.ts";
+import { createGiveBack } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
@@ -97,7 +97,7 @@ async function runOn(
     loginFiles: loginFiles(config.rootDir, process.cwd(), process.env["HOME"]),
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
     random: Math.random,
-    atRest: giveBackMemory,
+    atRest: createGiveBack(),
   });
   if (membership !== undefined) onRuntimeChange(agent, membership.doubtRuntime);
   const server = listen(root, agent, clock, { nodeName, membership });

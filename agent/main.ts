@@ -94,7 +94,7 @@ async function runOn(
     sources: sourcesOf(config, clock, log),
     ...(membership && { join: membership.join }),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
-    loginFiles: loginFiles(config.rootDir, process.cwd(), process.env["HOME"]),
+    loginFiles: loginFiles(config.rootDir, workingDir(), process.env["HOME"]),
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
     random: Math.random,
     atRest: createGiveBack(),
@@ -112,6 +112,15 @@ async function runOn(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods go on");
+}
+
+function workingDir(): string | undefined {
+  try {
+    return process.cwd();
+  } catch {
+    // Somebody has removed it, which is no reason not to begin.
+    return undefined;
+  }
 }
 
 type Belongings = Pick<JoinParts, "machine" | "proc" | "observedMachine" | "runtime" | "addresses" | "clock" | "log">;

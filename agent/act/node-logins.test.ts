@@ -27,10 +27,15 @@ test("the kubelet's places are looked at in its order", () => {
     "/root/.dockercfg",
     "/.dockercfg",
   ]);
-  expect(loginFiles("/r", "/w", undefined).map(([path]) => path)).toEqual([
-    ...["/r/config.json", "/w/config.json", "/.docker/config.json"],
-    ...["/r/.dockercfg", "/w/.dockercfg", "/.dockercfg"],
+  expect(loginFiles("/r", undefined, undefined).map(([path]) => path)).toEqual([
+    ...["/r/config.json", "/.docker/config.json", "/r/.dockercfg", "/.dockercfg"],
   ]);
+});
+
+test("an agent that was started in / finds its file there", async () => {
+  const machine = new FakeDisk(() => 0).at("/");
+  await machine.write("config.json", JSON.stringify({ auths: login("here") }), 0o600);
+  expect(await readNodeLogins(machine, loginFiles("/r", "/", undefined))).toHaveLength(1);
 });
 
 const rows: readonly [sentence: string, contents: Readonly<Record<string, unknown>>, usernames: readonly string[]][] = [

@@ -1,3 +1,4 @@
+import { join } from "node:path/posix";
 import type { Files } from "../../host/files.ts";
 import { type LoginsFormat, type RegistryLogins, readLogins } from "../translate/registry-logins.ts";
 
@@ -7,16 +8,20 @@ export type LoginFiles = readonly (readonly [path: string, format: LoginsFormat]
 /** The kubelet's limit for such a file. */
 const MOST_BYTES = 10 << 20;
 
-/** Where the kubelet looks: below its root directory, where it was started, in its user's home, and in `/`. */
-export function loginFiles(rootDir: string, workingDir: string, home: string | undefined): LoginFiles {
-  const inHome = (folder: string) => (home === undefined ? [] : [`${home}${folder}`]);
-  const folders = [rootDir, workingDir, ...inHome("/.docker"), "/.docker"];
-  const legacy = [rootDir, workingDir, ...inHome(""), ""];
+/**
+ * Where the kubelet looks: below its root directory, where it was started, in its user's home, and in `/`. The place of its start is undefined
+ * where it is gone, and the home where nobody says it.
+ */
+export function loginFiles(rootDir: string, workingDir: string | undefined, home: string | undefined): LoginFiles {
+  const first = [rootDir, ...(workingDir === undefined ? [] : [workingDir])];
+  const homes = [...(home === undefined ? [] : [home]), "/"];
   return [
-    ...folders.map((folder) => [`${folder}/config.json`, "config.json"] as const),
-    ...legacy.map((folder) => [`${folder}/.dockercfg`, ".dockercfg"] as const),
+    ...[...first, ...homes.map((each) => join(each, ".docker"))].map(fileIn("config.json")),
+    ...[...first, ...homes].map(fileIn(".dockercfg")),
   ];
 }
+
+const fileIn = (format: LoginsFormat) => (folder: string) => [join(folder, format), format] as const;
 
 /** The logins of the first of these files that has any to read; none where there is no such file. Never rejects. */
 export async function readNodeLogins(machine: Pick<Files, "read">, files: LoginFiles): Promise<RegistryLogins> {

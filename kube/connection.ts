@@ -34,7 +34,10 @@ export type LinesRequest = Omit<KubeRequest, "deadlineMs"> & {
   readonly deadlineMs?: number;
 };
 
-/** One HTTP/2 session to one API server, made when it is needed, and made anew when it is lost or its server or our certificate changes. */
+/**
+ * One HTTP/2 session to one API server, made when it is needed, and made anew when it is lost, its server or our certificate changes,
+ * requests hang on it again and again, or it has room for no more; what still goes on in the one before ends there.
+ */
 export interface Connection {
   /**
    * Resolves with the parsed JSON of a 2xx answer, undefined for an empty one. Rejects with `KubeError`. What may be sent again

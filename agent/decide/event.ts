@@ -3,6 +3,7 @@ import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../.
 import { NETWORK_IS_NOT_READY } from "./awaited.ts";
 import { formatGoDuration } from "./go-duration.ts";
 import { imageOf } from "./image.ts";
+import { REJECTED } from "./outcome.ts";
 import type { ProbeKind, ProbeOutcome } from "./probe.ts";
 import type { Beginning, Taken } from "./taken.ts";
 
@@ -141,8 +142,6 @@ function killFailure(what: string, target: string, reason: string, message: stri
   const why = `failed to "${what}" for "${target}" with ${reason}: ${JSON.stringify(message)}`;
   return warning("FailedKillPod", `error killing pod: ${why}`);
 }
-
-const REJECTED = "Pod was rejected: ";
 
 /** What is told because a status has become another one; `before` is the last one, or what the API server showed before. */
 export function eventsOfStatus(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {

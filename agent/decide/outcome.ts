@@ -38,7 +38,8 @@ export function outcomeOf(
   return outcomeOfContainers(pod, observed, now);
 }
 
-const REJECTED = "Pod was rejected: ";
+/** Before the message of a pod that was rejected: the kubelet's, and all that tells of it to an agent that comes later. */
+export const REJECTED = "Pod was rejected: ";
 
 function rejected({ reason, message }: Rejection, now: number): Outcome {
   return { phase: "Failed", reason, message: `${REJECTED}${message}`, isRejection: true, at: now };

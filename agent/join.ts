@@ -46,6 +46,8 @@ export interface Membership {
   doubtAddresses(): void;
   /** The connection to the container runtime came or went. */
   doubtRuntime(): void;
+  /** The addresses that pods are told as the node's, the primary first. */
+  hostIPs(): readonly string[];
   /** What `berth status` says of the cluster. */
   state(): ClusterStatus;
   close(): void;
@@ -92,6 +94,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
       if (node !== "unknown") joined?.node(node?.metadata.uid);
     },
     networkChanged: () => wakePods(),
+    hostIPsChanged: () => wakePods(),
   });
 
   return {
@@ -113,6 +116,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
     run: room.run,
     doubtAddresses: room.doubtAddresses,
     doubtRuntime: room.doubtRuntime,
+    hostIPs: room.hostIPs,
     state() {
       const server = cluster.server();
       return clusterStatus({ server, connection: connection.state(), node: room.state(), watch: watched.watch() });

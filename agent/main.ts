@@ -68,7 +68,7 @@ async function runOn(
   // News of addresses may come before there is anybody to hear them; who begins later asks for them then.
   let agent: Agent | undefined;
   let membership: Membership | undefined;
-  const hostIPs = followHostIPs(
+  const ownIPs = followHostIPs(
     {
       told,
       nodeName,
@@ -79,7 +79,8 @@ async function runOn(
     },
     signal,
   );
-  membership = await memberOf(config, { machine, proc, observedMachine, runtime, addresses: hostIPs, clock, log });
+  membership = await memberOf(config, { machine, proc, observedMachine, runtime, addresses: ownIPs, clock, log });
+  const hostIPs = membership?.hostIPs ?? ownIPs;
   const judging = createAdmittingNode(config, observedMachine);
   agent = createAgent({
     runtime,

@@ -20,6 +20,7 @@ interface Given {
   readonly mayRegister?: boolean;
   readonly bootID?: string;
   readonly memoryLeft?: number;
+  readonly isCloudExternal?: boolean;
 }
 
 /** An agent's node on fakes; it runs from the start. */
@@ -31,6 +32,7 @@ function createScene(given: Given = {}) {
   const log = new FakeLog();
   const events: NodeEvent[] = [];
   const told: string[] = [];
+  const heard: string[] = [];
   const stop = new AbortController();
   const addresses = { all: ["192.0.2.1"] };
   const { left, ...supplies } = createSupplies();
@@ -42,13 +44,14 @@ function createScene(given: Given = {}) {
     clock,
     log,
     random: () => 0.5,
-    settings: nodeSettings,
+    settings: { ...nodeSettings, isCloudExternal: given.isCloudExternal ?? false },
     mayRegister: given.mayRegister ?? true,
     machine: { ...observedMachine, bootID: given.bootID ?? observedMachine.bootID },
     addresses: () => addresses.all,
     record: (event) => events.push(event),
     changed: () => {},
     networkChanged: () => void told.push(room.networkProblem() ?? "the network is ready"),
+    hostIPsChanged: () => void heard.push(room.hostIPs().join()),
   });
   const ended = room.run(stop.signal);
   return {
@@ -64,6 +67,8 @@ function createScene(given: Given = {}) {
     leased: () => requests.told().filter((line) => line.includes(LEASE)),
     /** What is told of the network. */
     network: () => told.splice(0),
+    /** What is told of the addresses that pods are told. */
+    hostIPs: () => heard.splice(0),
     reasons: () => events.splice(0).map(({ reason }) => reason),
     node: () => kube.user.get(nodes, "node-a"),
     async ready() {
@@ -479,4 +484,31 @@ test("what is decided on comes from the configuration", () => {
   const { kubeletVersion, kubeletPort, nodeName, nodeIPs, ...node } = nodeSettings;
   const config = { nodeName, nodeIPs, node: { ...node, registerNode: true, registerWithTaints: [] } };
   expect(nodeSettingsOf(config, kubeletVersion, kubeletPort)).toMatchObject(nodeSettings);
+});
+
+test("where a cloud tells the addresses, pods are told those of the Node, and none before", async () => {
+  const { kube, clock, room, hostIPs, end } = createScene({ isCloudExternal: true });
+  expect(room.hostIPs()).toEqual([]);
+  await rest();
+  expect(room.hostIPs()).toEqual([]);
+  const addresses = [
+    { type: "Hostname", address: "node-a" },
+    { type: "ExternalIP", address: "2001:db8::9" },
+    { type: "InternalIP", address: "198.51.100.1" },
+  ];
+  await kube.user.patch(nodes, "node-a", { type: "strategic", body: { status: { addresses } }, subresource: "status" });
+  await clock.advance(1_000);
+  expect([room.hostIPs(), hostIPs()]).toEqual([["198.51.100.1", "2001:db8::9"], ["198.51.100.1,2001:db8::9"]]);
+  await clock.advance(600_000);
+  expect(hostIPs()).toEqual([]);
+  await end();
+});
+
+test("a node of no cloud tells its pods its own addresses", async () => {
+  const { room, addresses, hostIPs, end } = createScene();
+  await rest();
+  expect([room.hostIPs(), hostIPs()]).toEqual([["192.0.2.1"], []]);
+  addresses.all = ["192.0.2.2"];
+  expect(room.hostIPs()).toEqual(["192.0.2.2"]);
+  await end();
 });

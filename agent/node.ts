@@ -2,9 +2,10 @@ import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
 import { nodes } from "../kube/resource.ts";
-import type { Node } from "../proto/kubernetes/gen/types.ts";
+import type { Node, NodeAddress } from "../proto/kubernetes/gen/types.ts";
 import type { Config } from "./config/config.ts";
 import { type NodeEvent, nodeReference } from "./decide/node.ts";
+import { hostIPsOf, nodeAddresses } from "./decide/node-addresses.ts";
 import { networkProblemOf } from "./decide/node-conditions.ts";
 import type { NodeSettings } from "./decide/node-settings.ts";
 import { noPressure, type Pressure, type Supplies } from "./decide/observed-node.ts";
@@ -29,6 +30,8 @@ export interface NodeParts
   readonly changed: () => void;
   /** The runtime can give pods a network now, or can no more. */
   readonly networkChanged: () => void;
+  /** What `hostIPs` answers is other than before, because the Node object is. */
+  readonly hostIPsChanged: () => void;
 }
 
 export interface NodeState {
@@ -46,6 +49,8 @@ export interface OwnNodeRoom {
   ask(): Promise<boolean>;
   /** Why the runtime can give no pod a network, as it told last; undefined where it can, or has not told. */
   networkProblem(): string | undefined;
+  /** The addresses that pods are told as the node's, the primary first. Where a cloud tells them, those of the Node object. */
+  hostIPs(): readonly string[];
   state(): NodeState;
   /** The connection to the runtime came or went. */
   doubtRuntime(): void;
@@ -92,6 +97,7 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
   });
   let leasedFor: string | undefined;
   let problemBefore: string | undefined;
+  const hostIPs = createHostIPs(parts, own);
 
   function seen(): void {
     report.wake();
@@ -112,6 +118,7 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
     if (nodeUid() !== leasedFor) lease.hurry();
     leasedFor = nodeUid();
     parts.changed();
+    hostIPs.nodeChanged();
   }
 
   function hurry(): void {
@@ -141,10 +148,33 @@ export function createOwnNodeRoom(parts: NodeParts): OwnNodeRoom {
     node: own.latest,
     ask: () => askForNode(parts, own),
     networkProblem,
+    hostIPs: hostIPs.now,
     state: () => ({ status: report.state(), lease: lease.state() }),
     doubtRuntime: observer.doubtRuntime,
     doubtImages: observer.doubtImages,
     doubtAddresses: wake,
+  };
+}
+
+/** The addresses that pods are told as the node's. */
+function createHostIPs({ settings, addresses, hostIPsChanged }: NodeParts, own: OwnNode) {
+  const now = () =>
+    settings.isCloudExternal ? hostIPsOf(nodeAddresses(addresses(), toldByCloud(), settings)) : addresses();
+  let before = now().join();
+
+  function toldByCloud(): readonly NodeAddress[] {
+    const node = own.latest();
+    return (node === "unknown" ? undefined : node?.status?.addresses) ?? [];
+  }
+
+  return {
+    now,
+    nodeChanged() {
+      // Who has them from this machine hears of others by the kernel.
+      if (!settings.isCloudExternal || now().join() === before) return;
+      before = now().join();
+      hostIPsChanged();
+    },
   };
 }
 

@@ -1,10 +1,10 @@
 import type {
   ContainerImage,
-  NodeAddress,
   NodeRuntimeHandler,
   NodeStatus,
   NodeSystemInfo,
 } from "../../proto/kubernetes/gen/types.ts";
+import { nodeAddresses } from "./node-addresses.ts";
 import { nodeConditions } from "./node-conditions.ts";
 import { nodeResources } from "./node-resources.ts";
 import type { NodeSettings } from "./node-settings.ts";
@@ -44,19 +44,6 @@ export function nodeStatus(
     ...(observed.images === undefined ? {} : { images: nodeImages(observed.images, settings.nodeStatusMaxImages) }),
     nodeInfo: nodeSystem(observed, before.nodeInfo, settings),
   };
-}
-
-/** Where a cloud tells the addresses, ours stand in for them only as long as it has not, and only those that we were told. */
-function nodeAddresses(
-  addresses: readonly string[],
-  before: readonly NodeAddress[],
-  { nodeName, isCloudExternal, nodeIPs }: Pick<NodeSettings, "nodeName" | "isCloudExternal" | "nodeIPs">,
-): readonly NodeAddress[] {
-  const hostname: NodeAddress = { type: "Hostname", address: nodeName };
-  const own = [...addresses.map((address): NodeAddress => ({ type: "InternalIP", address })), hostname];
-  if (isCloudExternal) return before.length > 0 ? before : nodeIPs.length === 0 ? [hostname] : own;
-  // A node that has lost its address, as by a cable that is pulled, goes on under the last one.
-  return addresses.length === 0 && before.length > 0 ? before : own;
 }
 
 /** What the runtime can, as long as it has told; what it told before is kept while it is away. */

@@ -139,9 +139,15 @@ export function checkNoBacksteps(field: string, value: string): FieldErrors {
 
 const ipv4 = /^(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 
+/** True for an IP address of either family. */
+export function isIp(value: string): boolean {
+  return ipv4.test(value) || isIpv6(value);
+}
+
 export function checkIp(field: string, value: string): FieldErrors {
-  const isIp = ipv4.test(value) || isIpv6(value);
-  return errorIf(!isIp, () => invalid(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
+  return errorIf(!isIp(value), () =>
+    invalid(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+  );
 }
 
 function isIpv6(value: string): boolean {

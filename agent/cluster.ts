@@ -7,6 +7,7 @@ import { pullSecretReferences, type Referents, referenceKey } from "../proto/kub
 import { type ClusterFactsParts, createClusterFacts, type FollowedFacts } from "./cluster-facts.ts";
 import type { DesiredPod } from "./decide/desired.ts";
 import { type PodEvent, unreadableEvent } from "./decide/event.ts";
+import { mirrorOwnerOf } from "./decide/mirror.ts";
 import { nodeReference } from "./decide/node.ts";
 import type { Stage } from "./decide/stage.ts";
 import type { Beginning, Taken } from "./decide/taken.ts";
@@ -65,8 +66,8 @@ export interface Cluster {
   finished(uid: PodUid): void;
   /** Every source of pods has spoken. */
   complete(): void;
-  /** The uid of this node's object, which is another than before in some way; undefined when it has none. */
-  node(uid: string | undefined): void;
+  /** This node's object, which is another than before in some way; undefined when it has none. */
+  node(node: Node | undefined): void;
   readonly ownNode: OwnNodeObject;
   /** What pods are told of the cluster. */
   readonly facts: Pick<FollowedFacts, "settings" | "facts">;
@@ -129,8 +130,8 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       mirrors.look();
     },
     complete: mirrors.look,
-    node(uid) {
-      mirrors.node(uid);
+    node(node) {
+      mirrors.node(mirrorOwnerOf(node));
       desired.judge();
     },
     ownNode: parts.ownNode,

@@ -91,7 +91,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
     record: ({ object, ...event }) => joined?.recorder.record(object, event),
     changed() {
       const node = room.node();
-      if (node !== "unknown") joined?.node(node?.metadata.uid);
+      if (node !== "unknown") joined?.node(node);
     },
     networkChanged: () => wakePods(),
     hostIPsChanged: () => wakePods(),

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod } from "./desired.ts";
-import { type MirrorScene, planMirrors } from "./mirror.ts";
+import { type MirrorScene, mirrorOwnerOf, planMirrors } from "./mirror.ts";
 
 const node = { name: "n", uid: "node-uid" };
 const wanted = (name: string, uid: string, more: Partial<DesiredPod> = {}): DesiredPod => ({
@@ -86,6 +86,21 @@ for (const [name, scene, says] of rows)
   test(name, () => {
     expect(show(scene)).toBe(says);
   });
+
+test("a node owns mirrors until it is being deleted", () => {
+  const metadata = { name: "n", uid: "node-uid" };
+  const deletionTimestamp = "2026-01-01T00:00:00Z";
+  const of = {
+    none: undefined,
+    one: { metadata, spec: {} },
+    "one that goes": { metadata: { ...metadata, deletionTimestamp }, spec: {} },
+  };
+  expect(Object.entries(of).map(([what, each]) => `${what}: ${mirrorOwnerOf(each)}`)).toEqual([
+    "none: undefined",
+    "one: node-uid",
+    "one that goes: undefined",
+  ]);
+});
 
 test("a mirror is the pod as it was asked for, owned by the node, without uid and status of its own", () => {
   expect(planMirrors({ desired: [wanted("web", "1")], mirrors: [], node, isComplete: true }).create).toEqual([

@@ -1,4 +1,4 @@
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { Node, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { mirroredUid } from "./api-pod.ts";
 import { type DesiredPod, fullNameOf } from "./desired.ts";
 
@@ -13,10 +13,15 @@ export interface MirrorScene {
   readonly desired: Iterable<DesiredPod>;
   /** The mirror pods that the API server has. */
   readonly mirrors: Iterable<Pod>;
-  /** This node in the API; undefined as long as it is not there, and a mirror pod has no owner. */
+  /** This node in the API; undefined as long as no mirror pod may have it as its owner. */
   readonly node: { readonly name: string; readonly uid: string } | undefined;
   /** Every source has spoken: what no source asks for is nobody's. */
   readonly isComplete: boolean;
+}
+
+/** The uid of the Node that may own new mirror pods; undefined where there is none, or it is about to go, and they with it. */
+export function mirrorOwnerOf(node: Node | undefined): string | undefined {
+  return node?.metadata.deletionTimestamp === undefined ? node?.metadata.uid : undefined;
 }
 
 const hashAnnotation = "kubernetes.io/config.hash";

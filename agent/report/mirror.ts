@@ -9,7 +9,7 @@ import { retryAfterMs } from "./retry.ts";
 export interface MirrorPods {
   /** A static pod has come, has to end, or is gone; or every source has spoken. */
   look(): void;
-  /** This node is in the API, under this uid; undefined when it is not any more. */
+  /** This node is in the API, under this uid; undefined when it is not any more, or is about to go. */
   node(uid: string | undefined): void;
   /** A pod of this node as the API server has it; only mirror pods count. `asOf`: the complete list that it was in. */
   seen(pod: Pod, asOf?: AsOf): void;

@@ -224,7 +224,7 @@ test("until the node's object is heard no pod of the API is answered, begun or t
   ]);
   expect([stage.runtime.timeline, stage.kube.calls.filter((call) => call.startsWith("patch"))]).toEqual([[], []]);
   stage.node = { metadata: { labels: { disk: "ssd" } }, spec: {} };
-  stage.agent.cluster?.node("node-uid");
+  stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
   await stage.advance("5s");
   expect(await stage.shown()).toEqual(["here Running, ready: a running"]);
 });
@@ -244,7 +244,7 @@ test("a pod whose labels the node has not heard of yet is answered when the node
   await rest();
   expect(stage.pods().map(({ status }) => status.phase)).toEqual(["Pending", "Pending"]);
   answer = Promise.withResolvers();
-  stage.agent.cluster?.node("node-uid");
+  stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
   stage.node = { metadata: { labels: { disk: "ssd" } }, spec: {} };
   answer.resolve(true);
   await stage.advance("5s");
@@ -276,20 +276,20 @@ scenario(
   {
     options: { isInCluster: true },
     async run(stage) {
-      stage.agent.cluster?.node("node-uid");
+      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
       const [first, second] = [makePod("first", listening(80)), makePod("second", listening(80))];
       await stage.offer(first, second);
       await stage.advance("5s");
-      stage.agent.cluster?.node("node-uid");
+      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
       await stage.offer(second);
       await stage.advance("40s");
       await restart(stage);
-      stage.agent.cluster?.node("node-uid");
+      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
       await stage.advance("1s");
       stage.tell(await stage.shown());
       await stage.offer(makePod("second", { ...listening(80), terminationGracePeriodSeconds: 7 }));
       await stage.advance("5s");
-      stage.agent.cluster?.node("node-uid");
+      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
       await stage.advance("1s");
       stage.tell(await stage.shown());
     },

@@ -174,7 +174,7 @@ test("a static pod shows in the API, and deleting what shows it ends nothing", a
     await first.advance("5s");
   });
   expect(await stage.shown()).toEqual([]);
-  stage.agent.cluster?.node("node-uid");
+  stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
   await stage.advance("1s");
   expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
   await stage.remove("web-node", 0);
@@ -186,10 +186,23 @@ test("a static pod shows in the API, and deleting what shows it ends nothing", a
   expect(await endOf(stage)).toEqual({ node: [], api: [] });
 });
 
+test("a Node that is being deleted gets no mirror any more, and the one after it does", async () => {
+  const stage = await play(async (first) => {
+    await first.offer(makePod("web"));
+    first.agent.cluster?.node({ metadata: { uid: "node-uid", deletionTimestamp: "2026-01-01T00:00:00Z" }, spec: {} });
+    await first.advance("1m");
+  });
+  expect(await stage.shown()).toEqual([]);
+  stage.agent.cluster?.node(undefined);
+  stage.agent.cluster?.node({ metadata: { uid: "next-uid" }, spec: {} });
+  await stage.advance("1s");
+  expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
+});
+
 test("a manifest that goes and comes back while the API server is away is told of as it runs now", async () => {
   const stage = await play(async (first) => {
     await first.offer(makePod("web"));
-    first.agent.cluster?.node("node-uid");
+    first.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
     await first.advance("5s");
   });
   const told = async () =>

@@ -267,7 +267,7 @@ describe("what keeps us from the server is said with what to do:", () => {
   for (const { when, setting, code, says } of rows)
     test(when, async () => {
       const connection = connectTo({ clock: runningFrom(now, 20), ...(await setting()) });
-      const error = await failureOf(connection.request({ ...get("/healthz"), deadlineMs: 10_000 }));
+      const error = await failureOf(connection.request({ ...get("/healthz"), deadlineMs: 60_000 }));
       expect(error.message).toMatch(says);
       expect(error.code).toBe(code as KubeError["code"]);
       expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code } } });
@@ -692,7 +692,7 @@ describe("what stands between us and the server is told", () => {
     const clusterNow = () => ({ ...plain(`https://127.0.0.1:${port}`), credentials: fixed({ token: "ours" }) });
     const source = { server: () => clusterNow().server, latest: async () => clusterNow() };
     const connection = connectTo({ source, log, clock: runningFrom(now, 20) });
-    const ask = (path: string) => failureOf(connection.request({ ...get(path), method: "POST" }));
+    const ask = (path: string) => failureOf(connection.request({ ...get(path), method: "POST", deadlineMs: 60_000 }));
     for (const path of ["/a", "/b", "/c"]) await ask(path);
     port = server.port;
     for (const path of ["/a", "/b", "/c"]) {

@@ -3,9 +3,9 @@ import type { Kube } from "../../kube/client.ts";
 import { isToldByConnection, type KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import { describeFieldError, type FieldError, required } from "../../proto/kubernetes/field-error.ts";
+import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { readTold } from "../../proto/kubernetes/told-shape.ts";
+import { readToldPod } from "../../proto/kubernetes/told-pod.ts";
 import { type AsOf, mirroredUid } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import type { ApiNews } from "../decide/merge-api.ts";
@@ -53,7 +53,7 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
 
   /** What is no pod as we know them changes nothing: one that runs stays as it was. */
   function readable(told: Pod): readonly Pod[] {
-    const { pod, problem } = readPod(told);
+    const { object: pod, problem } = readToldPod(told);
     if (problem === undefined) {
       odd.forget(pod);
       return [pod];
@@ -113,31 +113,6 @@ export async function followApiPods(settings: ApiPodsSettings, signal: AbortSign
   await kube.follow(pods(), { fieldSelector: `spec.nodeName=${nodeName}` }, follow, signal);
 }
 
-type PodReading =
-  | { readonly pod: Pod; readonly problem?: never }
-  | { readonly pod?: never; readonly problem: FieldError };
-
-/** The pod, or what keeps it from being one. Whether its values make sense the server has checked. */
-function readPod(told: Pod): PodReading {
-  const { object, problem } = readTold("Pod", withoutManagedFields(told));
-  if (problem !== undefined) return { problem };
-  const missing = missingField(told, object);
-  return missing === undefined ? { pod: object } : { problem: required(missing) };
-}
-
-/** Of what every pod has, and what nothing can be done without, the first that this one lacks. */
-function missingField(told: Pod, { metadata, spec }: Pod): string | undefined {
-  const nameless = (["uid", "name", "namespace"] as const).find((field) => !metadata[field]);
-  if (nameless !== undefined) return `metadata.${nameless}`;
-  if (!Array.isArray(told.spec?.containers)) return "spec.containers";
-  const lists = { containers: spec.containers, initContainers: spec.initContainers ?? [] };
-  return Object.entries(lists)
-    .flatMap(([list, containers]) =>
-      containers.map(({ name }, index) => ({ name, field: `spec.${list}[${index}].name` })),
-    )
-    .find(({ name }) => name === "")?.field;
-}
-
 /** Tells of each pod that cannot be read, once for each thing that is wrong with it. */
 function createOddPods(log: Log, listener: Pick<ApiPodListener, "unreadable">) {
   const told = new Map<unknown, string>();
@@ -153,10 +128,4 @@ function createOddPods(log: Log, listener: Pick<ApiPodListener, "unreadable">) {
     },
     forget: ({ metadata }: Pod) => void told.delete(metadata.uid),
   };
-}
-
-/** Who set which field is of use to nobody here, and often larger than the pod. */
-function withoutManagedFields(pod: Pod): Pod {
-  const { managedFields: _, ...metadata } = pod.metadata;
-  return { ...pod, metadata };
 }

@@ -7,6 +7,7 @@ import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { mirroredUid } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import type { MirrorPlan } from "../decide/mirror.ts";
+import { readPod } from "./read-pod.ts";
 import { hasCode, isOfServer, isOutage } from "./retry.ts";
 
 export interface MirrorCallSettings {
@@ -121,7 +122,7 @@ export function createMirrorCalls(
   async function create(wanted: Pod): Promise<MirrorOutcome> {
     if (isLeft(wanted)) return { kind: "left" };
     try {
-      const mirror = await kube.create(pods(wanted.metadata.namespace), wanted, { signal });
+      const mirror = readPod(await kube.create(pods(wanted.metadata.namespace), wanted, { signal }));
       forget(mirroredUid(wanted));
       made(mirror);
       return { kind: "made", mirror };
@@ -156,7 +157,7 @@ async function whyNotFound(
   signal: AbortSignal,
 ): Promise<unknown> {
   try {
-    const now = await kube.get(pods(metadata.namespace), metadata.name ?? "", { signal });
+    const now = readPod(await kube.get(pods(metadata.namespace), metadata.name ?? "", { signal }));
     return now.metadata.uid === metadata.uid ? refusal : undefined;
   } catch (error) {
     return hasCode(error, "NOT_FOUND") ? undefined : error;

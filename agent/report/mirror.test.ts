@@ -138,6 +138,23 @@ test("a mirror that an API server which lags behind does not find is removed all
   expect([await shown(), log.told()]).toEqual([["web#2"], []]);
 });
 
+test("a mirror whose making is answered by what is no pod is known when its watch shows it", async () => {
+  const { clock, kube, mirrors, made, start, want, shown, told } = await createScene();
+  mirrors.node("node-uid");
+  await start();
+  const { create } = kube;
+  kube.create = async (resource, object, options) => {
+    const answer = await create(resource, object, options);
+    return answer.metadata.name === "odd" ? { ...answer, spec: { containers: 7 } } : answer;
+  };
+  await want(wanted("odd", "1"), wanted("web", "2"));
+  expect([await shown(), made]).toEqual([["odd#1", "web#2"], ["web"]]);
+  told();
+  await clock.advance(60_000);
+  await want();
+  expect([await shown(), told()]).toEqual([[], ["delete pods/shop/odd", "delete pods/shop/web"]]);
+});
+
 test("in an outage it is tried again, and at once when it is over", async () => {
   const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
   mirrors.node("node-uid");

@@ -368,6 +368,43 @@ test("a pod that is gone is not told of again", async () => {
   expect(told()).toEqual(["patch pods/shop/web/status"]);
 });
 
+test("an answer that is no pod costs that pod a wait, said once, and no other pod anything", async () => {
+  const { kube, clock, log, make, say, phase, stored } = await createScene();
+  const odd = await make("odd");
+  const web = await make("web");
+  const { patch } = kube;
+  let lies = 0;
+  kube.patch = async (resource, name, body, options) => {
+    const answer = await patch(resource, name, body, options);
+    if (name !== "odd" || lies > 1) return answer;
+    lies += 1;
+    // Of a later version than any, so that it would be held for the latest.
+    return { ...answer, metadata: { ...answer.metadata, resourceVersion: "99" }, status: { conditions: 7 } };
+  };
+  kube.silence();
+  await say(odd, statusOf("Pending", { message: "1" }));
+  await say(odd, statusOf("Running"));
+  await say(web, statusOf("Running"));
+  expect(await phase("web")).toBe("Running");
+  await clock.advance(10_000);
+  expect((await stored("odd")).status).toMatchObject({ phase: "Running" });
+  expect([lies, log.told()]).toEqual([2, ["warn: its status cannot be told to the API server"]]);
+});
+
+test("a pod of which no patch can be made costs itself a wait, said once, and no other pod anything", async () => {
+  const { report, clock, log, make, say, phase } = await createScene();
+  const odd = await make("odd");
+  const web = await make("web");
+  report.seen({ ...odd, metadata: { ...odd.metadata, resourceVersion: "99" }, status: { conditions: 7 as never } });
+  await say(odd, statusOf("Running"));
+  await clock.advance(10_000);
+  await say(web, statusOf("Running"));
+  expect([await phase("odd"), await phase("web")]).toEqual(["Pending", "Running"]);
+  report.seen({ ...odd, metadata: { ...odd.metadata, resourceVersion: "100" } });
+  await clock.advance(10_000);
+  expect([await phase("odd"), log.told()]).toEqual(["Running", ["warn: its status cannot be told to the API server"]]);
+});
+
 test("what fails is sent again, later each time, as it is then; a broken server is told of once", async () => {
   const { kube, clock, log, make, say, phase, told } = await createScene();
   const web = await make("web");

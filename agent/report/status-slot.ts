@@ -11,6 +11,7 @@ import { fullNameOf } from "../decide/desired.ts";
 import { isSameValue } from "../decide/same-value.ts";
 import type { Stage } from "../decide/stage.ts";
 import { deletionDue, endPatch, mayWait, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
+import { readPod } from "./read-pod.ts";
 import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
 
 export interface PodStatusSettings {
@@ -57,6 +58,9 @@ type Call =
   | { readonly kind: "look"; readonly api: Pod }
   | { readonly kind: "delete"; readonly api: Pod };
 
+const NOT_TOLD = "its status cannot be told to the API server";
+const NOT_REMOVED = "it cannot be removed from the API";
+
 /** What makes a server refuse a status may be put right there, with nobody telling us. */
 const REFUSED_MS = 300_000;
 /** Somebody who has written over a word so often will do so again. */
@@ -92,10 +96,12 @@ export function createSlotWork(settings: PodStatusSettings, stopping: AbortSigna
       slot.isDirty = false;
       slot.cancelLook?.();
       slot.cancelLook = undefined;
-      const call = stopping.aborted ? undefined : nextCall(slot, clock.now());
-      if (call === undefined) return;
-      if (call.kind === "wait") return lookAgain(slot, call.until);
+      let call: Call | undefined;
       try {
+        const next = stopping.aborted ? undefined : nextCall(slot, clock.now());
+        if (next === undefined) return;
+        if (next.kind === "wait") return lookAgain(slot, next.until);
+        call = next;
         await send(settings, slot, call, stopping);
         // That it can be read is no sign that it can be written.
         if (call.kind !== "look") {
@@ -103,7 +109,8 @@ export function createSlotWork(settings: PodStatusSettings, stopping: AbortSigna
           slot.told.clear();
         }
       } catch (error) {
-        await takeFailure(settings, slot, call, error, stopping);
+        if (call === undefined) takeTrouble(settings, slot, error);
+        else await takeFailure(settings, slot, call, error, stopping);
         if (slot.failures > 0) return waitToRetry(slot, error);
       }
     }
@@ -204,7 +211,7 @@ async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal:
     return;
   }
   if (call.kind === "look") {
-    const now = await kube.get(resource, name, { signal });
+    const now = readPod(await kube.get(resource, name, { signal }));
     if (now.metadata.uid !== uid) forget(slot, uid);
     else if (
       slot.api?.metadata.uid === uid &&
@@ -215,7 +222,7 @@ async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal:
     return;
   }
   const patch = { type: "strategic", subresource: "status", uid, body: call.patch } as const;
-  const answer = await kube.patch(resource, name, patch, { signal });
+  const answer = readPod(await kube.patch(resource, name, patch, { signal }));
   const isStillThere = slot.api?.metadata.uid === uid;
   if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
   noteTaken(slot, call, answer, clock.now());
@@ -237,18 +244,25 @@ async function takeFailure(
   if (hasCode(error, "CONFLICT", "NOT_FOUND")) {
     // Either another pod has this name now, or many write to this one; who asks learns which. And the API server looks up who may
     // delete a pod in a memory of its own, which may not have the pod yet.
-    const now = await kube.get(pods(namespace), name, { signal }).catch((failure: unknown) => failure);
+    const asked = kube.get(pods(namespace), name, { signal });
+    const now = await asked.then(readPod).catch((failure: unknown) => failure);
     if (hasCode(now, "NOT_FOUND") || (isPod(now) && now.metadata.uid !== uid)) return forget(slot, uid);
     if (isPod(now) && slot.api?.metadata.uid === uid) slot.api = now;
     return;
   }
-  if (!isOutage(error)) tellOnce(log, slot, call, error);
+  if (!isOutage(error)) tellOnce(log, slot, call.api, call.kind === "delete" ? NOT_REMOVED : NOT_TOLD, error);
   if (call.kind === "patch" && hasCode(error, "INVALID", "TOO_LARGE")) {
     const now = clock.now();
     const others = [...slot.refused].filter(([, until]) => until > now);
     slot.refused = new Map([...others, [JSON.stringify(call.patch), now + REFUSED_MS]]);
     slot.failures = 0;
   }
+}
+
+/** What to tell could not even be made out: that is the trouble of this pod alone. */
+function takeTrouble({ log }: PodStatusSettings, slot: Slot, error: unknown): void {
+  slot.failures += 1;
+  if (slot.api !== undefined) tellOnce(log, slot, slot.api, NOT_TOLD, error);
 }
 
 /** The pod of the API is no more; its watch says so too, sooner or later. */
@@ -272,10 +286,8 @@ export function untoldEnd({ wanted, stage, api }: Slot): PodStatus | undefined {
   return isEnding && wanted !== undefined && isTerminal(wanted) && !isTerminal(api?.status) ? wanted : undefined;
 }
 
-function tellOnce(log: Log, slot: Slot, call: Call, error: unknown): void {
+function tellOnce(log: Log, slot: Slot, pod: Pod, sentence: string, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error);
   if (!slot.told.isNews(message)) return;
-  const what =
-    call.kind === "delete" ? "it cannot be removed from the API" : "its status cannot be told to the API server";
-  log.warn({ pod: fullNameOf(call.api), uid: slot.uid, err: error }, what);
+  log.warn({ pod: fullNameOf(pod), uid: slot.uid, err: error }, sentence);
 }

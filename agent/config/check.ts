@@ -8,7 +8,8 @@ import { parseDuration } from "./duration.ts";
 /** What a text must be, in the words of the message, and how that is told. */
 export const checks = {
   "an IP address": (text: string) => isIP(text) !== 0,
-  "one IP address, or one of each family separated by a comma": isNodeIP,
+  "one IP address, or one of each family separated by a comma, none of them loopback, link-local or multicast, and 0.0.0.0 or :: only alone":
+    isNodeIP,
   "an address range such as 10.88.0.0/16": isCidr,
   "an absolute path": (text: string) => text === "" || text.startsWith("/"),
   "an absolute path in ASCII without . or .. or doubled slashes": isCleanPath,
@@ -61,8 +62,19 @@ function isPercentage(text: string, least: number, most: number): boolean {
 
 function isNodeIP(text: string): boolean {
   if (text === "") return true;
-  const families = text.split(",").map((address) => isIP(address.trim()));
-  return families.every((family) => family !== 0) && families.length <= 2 && new Set(families).size === families.length;
+  const addresses = text.split(",").map((address) => address.trim());
+  const families = addresses.map((address) => isIP(address));
+  const isPair = families.length === 2 && families[0] !== families[1];
+  if (families.includes(0) || !(isPair || families.length === 1)) return false;
+  return addresses.every((address) => isOfNode(address) && !(isPair && /^[0:.]+$/.test(address)));
+}
+
+/** Rule: the kubelet tells of no address that others cannot reach this very machine by. */
+function isOfNode(address: string): boolean {
+  const ipv4 = address.replace(/^::ffff:(?=\d+\.)/i, "");
+  if (isIP(ipv4) === 4) return !/^(127|169\.254|22[4-9]|23\d)\./.test(ipv4);
+  // With a zone it is meant on one link alone.
+  return !/^(fe[89ab].|ff..):|%|^[0:]+:0*1$/i.test(address);
 }
 
 function isCidr(text: string): boolean {

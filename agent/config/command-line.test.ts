@@ -171,8 +171,49 @@ describe("is refused in one line", () => {
     [
       "two addresses of one family",
       ["--node-ip=1.1.1.1,2.2.2.2"],
-      '--node-ip: found "1.1.1.1,2.2.2.2", must be one IP address, or one of each family separated by a comma',
+      '--node-ip: found "1.1.1.1,2.2.2.2", must be one IP address, or one of each family separated by a comma, none of them loopback, link-local or multicast, and 0.0.0.0 or :: only alone',
     ],
   ];
   for (const [name, argv, expected] of rows) test(name, () => expect(settingsOf(...argv).problems).toEqual([expected]));
+});
+
+describe("an address of the node", () => {
+  const refused = [
+    "127.0.0.1",
+    "127.1.2.3",
+    "::1",
+    "0:0:0:0:0:0:0:1",
+    "::ffff:127.0.0.1",
+    "169.254.1.1",
+    "fe80::1",
+    "FEBF::1",
+    "fe80::1%eth0",
+    "224.0.0.1",
+    "239.1.1.1",
+    "ff02::1",
+    "192.0.2.1,fe80::1",
+    "0.0.0.0,2001:db8::1",
+    "192.0.2.1,::",
+  ];
+  for (const address of refused)
+    test(`is not ${address}`, () => {
+      expect(settingsOf(`--node-ip=${address}`).problems).toEqual([
+        `--node-ip: found "${address}", must be one IP address, or one of each family separated by a comma, none of them loopback, link-local or multicast, and 0.0.0.0 or :: only alone`,
+      ]);
+    });
+
+  const taken = [
+    "192.0.2.1",
+    "0.0.0.0",
+    "::",
+    "2001:db8::1",
+    "::2:1",
+    "192.0.2.1, 2001:db8::1",
+    "fec0::1",
+    "223.0.0.1",
+  ];
+  for (const address of taken)
+    test(`may be ${address}`, () => {
+      expect(settingsOf(`--node-ip=${address}`).problems).toEqual([]);
+    });
 });

@@ -118,7 +118,7 @@ export const flagGroups: readonly FlagGroup[] = [
       sets("hairpinMode", "hairpin-mode", "string"),
       sets("makeIPTablesUtilChains", "make-iptables-util-chains", "bool"),
       alone("node-ip", "string", "the node's address, or one of each family", {
-        must: "one IP address, or one of each family separated by a comma",
+        must: "one IP address, or one of each family separated by a comma, none of them loopback, link-local or multicast, and 0.0.0.0 or :: only alone",
       }),
     ],
   },

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { PodSandboxStatusRequest, PodSandboxStatusResponse } from "../../../proto/cri/gen/api.ts";
+import { callCri } from "../../bed/cri-call.ts";
 import { until } from "../../bed/until.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
@@ -22,6 +24,16 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   const conditionOf = async (name: string, type: string) => {
     const found = (await cluster.pod(name)).status?.conditions?.find((condition) => condition.type === type);
     return [found?.status, found?.reason, found?.message].filter((part) => part !== undefined).join(" ");
+  };
+  /** What the runtime was told that a sandbox itself costs. */
+  const overheadOf = async (podSandboxId: string) => {
+    const request = [PodSandboxStatusRequest, { podSandboxId, verbose: true }] as const;
+    const { endpoint } = cluster.node.containerd;
+    const answer = await callCri(endpoint, "RuntimeService/PodSandboxStatus", request, PodSandboxStatusResponse);
+    const told = JSON.parse(answer.info["info"] ?? "{}") as {
+      readonly config?: { readonly linux?: { readonly overhead?: object } };
+    };
+    return told.config?.linux?.overhead;
   };
   const gone = async (...names: readonly string[]) => {
     await kubectl("delete", "pod", ...names, "--timeout=20s");
@@ -92,12 +104,16 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       barePod("lost", {}, { runtimeClassName: "missing" }),
     ]);
     await kubectl("wait", "--for=condition=Ready", "pod/classed", "--timeout=30s");
-    expect((await cluster.pod("classed")).spec.overhead).toEqual({ cpu: "10m", memory: "8Mi" });
-    const handlers = (await cluster.node.sandboxes()).map(({ metadata, runtimeHandler }) => [
-      metadata?.name,
-      runtimeHandler,
+    const sandboxes = await cluster.node.sandboxes();
+    expect(sandboxes.map(({ metadata, runtimeHandler }) => [metadata?.name, runtimeHandler])).toEqual([
+      ["classed", "runc"],
     ]);
-    expect(handlers).toEqual([["classed", "runc"]]);
+    expect(await overheadOf(sandboxes[0]!.id)).toMatchObject({
+      cpu_shares: 10,
+      cpu_quota: 1_000,
+      cpu_period: 100_000,
+      memory_limit_in_bytes: 8 << 20,
+    });
     const told = await until("an event about the handler", 20_000, async () => {
       const events = describedEvents(await kubectl("describe", "pod", "lost"));
       return events.find(({ reason }) => reason === "FailedCreatePodSandBox");

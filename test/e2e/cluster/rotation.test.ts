@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile, writeFile } from "node:fs/promises";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Lease } from "../../../proto/kubernetes/gen/types.ts";
 import { bedPaths } from "../../bed/record.ts";
@@ -86,6 +86,32 @@ describe.skipIf(skip !== undefined)("a node of a cluster takes up while it runs"
     await joining.put({ token: await kubectl("create", "token", "new") });
     await kubectl("delete", "serviceaccount", "old");
     await works("by-token");
+    expect(await joining.told()).toEqual([]);
+  });
+
+  test("what a program gives it to be known by, and asks again when that has expired", async () => {
+    const { "node.crt": clientCertificateData, "node.key": clientKeyData } = joining.certificate();
+    const apiVersion = "client.authentication.k8s.io/v1";
+    const expirationTimestamp = new Date(Date.now() + 5_000).toISOString();
+    const status = { clientCertificateData, clientKeyData };
+    const credential = (more: object) =>
+      JSON.stringify({ apiVersion, kind: "ExecCredential", status: { ...status, ...more } });
+    await joining.put({
+      first: credential({ expirationTimestamp }),
+      next: credential({}),
+      runs: "",
+      plugin: [
+        "#!/bin/sh",
+        'cd "$(dirname "$0")" || exit 1',
+        "if [ -s runs ]; then cat next; else cat first; fi",
+        "echo run >> runs",
+      ].join("\n"),
+    });
+    await chmod(joining.path("plugin"), 0o700);
+    await joining.configure({}, { exec: { apiVersion, command: "./plugin", interactiveMode: "Never" } });
+    const runs = async () => (await readFile(joining.path("runs"), "utf8")).trim().split("\n").length;
+    await until("a second run", 30_000, async () => (await runs()) >= 2);
+    await works("by-plugin");
     expect(await joining.told()).toEqual([]);
   });
 

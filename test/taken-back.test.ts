@@ -46,6 +46,11 @@ const back: readonly (readonly [what: string, before: PodStatus, after: PodStatu
   ["a: start", only({}), only({ state: { running: { startedAt: "2026-01-01T00:00:02Z" } } })],
   ["b: end", both({ state: over(0) }), both({})],
   ["b: end", both({ state: over(3) }), both({ state: over(4) })],
+  [
+    "a: end",
+    { ephemeralContainerStatuses: [container({ state: over(3) })] },
+    { ephemeralContainerStatuses: [container()] },
+  ],
   ["a: end", init({ state: over(3) }), init({ state: waiting, lastState: over(4) })],
   ["a: end before the last start", only({ state: over(3) }), only({ restartCount: 1, lastState: over(137) })],
   ["a: last end", only({ restartCount: 1, lastState: over(3) }), only({ restartCount: 1, lastState: {} })],

@@ -53,7 +53,7 @@ function pairsOf(
   before: PodStatus,
   after: PodStatus,
 ): readonly (readonly [ContainerStatus, ContainerStatus | undefined])[] {
-  return (["initContainerStatuses", "containerStatuses"] as const).flatMap((list) =>
+  return (["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] as const).flatMap((list) =>
     (before[list] ?? []).map((was) => [was, after[list]?.find(({ name }) => name === was.name)] as const),
   );
 }

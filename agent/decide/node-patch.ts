@@ -1,5 +1,6 @@
 import type { Node, NodeCondition, NodeStatus } from "../../proto/kubernetes/gen/types.ts";
 import { ownConditions } from "./node-conditions.ts";
+import { isSameValue } from "./same-value.ts";
 
 /** A strategic merge patch: what stands in it replaces, `null` removes. */
 export type NodePatch = { readonly [key: string]: unknown };
@@ -14,10 +15,10 @@ export function differences(before: Node, after: Node): ReadonlySet<NodePart> {
   const [old, now] = [before.status ?? {}, after.status ?? {}];
   const parts = new Set([...Object.keys(old), ...Object.keys(now)]) as Set<keyof NodeStatus>;
   const differing = [...parts].filter((part) =>
-    part === "conditions" ? conditionsDiffer(old.conditions, now.conditions) : !isSame(old[part], now[part]),
+    part === "conditions" ? conditionsDiffer(old.conditions, now.conditions) : !isSameValue(old[part], now[part]),
   );
   const named = (["labels", "annotations"] as const).filter(
-    (part) => !isSame(before.metadata[part], after.metadata[part]),
+    (part) => !isSameValue(before.metadata[part], after.metadata[part]),
   );
   return new Set<NodePart>([...differing, ...named]);
 }
@@ -70,7 +71,7 @@ function replacedAddresses(old: NodeStatus, { addresses = [] }: NodeStatus): rea
 function changes(before: Fields = {}, after: Fields = {}): Fields {
   return Object.fromEntries(
     [...new Set([...Object.keys(before), ...Object.keys(after)])]
-      .filter((key) => !isSame(before[key], after[key]))
+      .filter((key) => !isSameValue(before[key], after[key]))
       .map((key) => [key, after[key] ?? null]),
   );
 }
@@ -79,30 +80,10 @@ function conditionsDiffer(before: readonly NodeCondition[] = [], after: readonly
   const known = new Map(before.map((condition) => [condition.type, withoutHeartbeat(condition)]));
   return (
     before.length !== after.length ||
-    after.some((condition) => !isSame(known.get(condition.type), withoutHeartbeat(condition)))
+    after.some((condition) => !isSameValue(known.get(condition.type), withoutHeartbeat(condition)))
   );
 }
 
 function withoutHeartbeat({ lastHeartbeatTime: _, ...condition }: NodeCondition): Fields {
   return condition;
-}
-
-/** Equal as the API understands it: what is absent, null, "" or empty is all the same, since it does not survive the way there and back. */
-export function isSame(one: unknown, other: unknown): boolean {
-  if (isNothing(one) || isNothing(other)) return isNothing(one) && isNothing(other);
-  if (Array.isArray(one) && Array.isArray(other))
-    return one.length === other.length && one.every((each, index) => isSame(each, other[index]));
-  if (isFields(one) && isFields(other))
-    return [...Object.keys(one), ...Object.keys(other)].every((key) => isSame(one[key], other[key]));
-  return one === other;
-}
-
-function isNothing(value: unknown): boolean {
-  if (value === undefined || value === null || value === "") return true;
-  if (Array.isArray(value)) return value.length === 0;
-  return isFields(value) && Object.values(value).every(isNothing);
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

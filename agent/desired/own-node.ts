@@ -4,6 +4,7 @@ import type { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
 import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
+import { isCertainlyLater } from "../../proto/kubernetes/resource-version.ts";
 import { readTold } from "../../proto/kubernetes/told-shape.ts";
 import { createTrouble } from "./trouble.ts";
 
@@ -51,7 +52,7 @@ export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodePar
 
   function settle(found: Node | undefined, at: string | undefined): void {
     const isEcho = found !== undefined && node !== undefined && node !== "unknown" && at === version;
-    if (isEcho || isLater(version, at)) return;
+    if (isEcho || isCertainlyLater(version, at)) return;
     version = at ?? version;
     const isOther = node !== found;
     node = found;
@@ -84,10 +85,4 @@ export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodePar
       await kube.follow(nodes, { fieldSelector: `metadata.name=${nodeName}` }, listener, signal);
     },
   };
-}
-
-/** Versions are numbers that only grow. Of a server that has others, whatever is heard last counts. */
-function isLater(one: string, other: string | undefined): boolean {
-  const isNumber = /^\d+$/;
-  return other !== undefined && isNumber.test(one) && isNumber.test(other) && BigInt(one) > BigInt(other);
 }

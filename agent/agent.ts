@@ -109,14 +109,11 @@ export function createAgent(parts: AgentParts): Agent {
     log,
     kinds: [...parts.sources.map(({ kind }) => kind), ...(parts.join === undefined ? [] : (["api"] as const))],
     hasSilentSource: parts.hasSilentSource,
-    admission: {
-      node: () => parts.admittingNode(cluster?.ownNode.latest()),
-      askForNode: async () => (cluster === undefined ? true : await cluster.ownNode.ask()),
-      isBegun: seen.isBegun,
-    },
+    admission: { ...nodeOf(parts, () => cluster), isBegun: seen.isBegun },
     wake,
     interrupt: (uid) => loop.interrupt(uid),
     refused: node.refused,
+    doubled: (kind, namesakes) => cluster?.doubled(kind, namesakes),
     complete() {
       wakeAll();
       cluster?.complete();
@@ -165,6 +162,14 @@ export function createAgent(parts: AgentParts): Agent {
   }
 
   return { desired, stories, node, cluster, run, wakeAll, settled: loop.settled };
+}
+
+/** The node as pods are held against it. */
+function nodeOf({ admittingNode }: AgentParts, cluster: () => Cluster | undefined) {
+  return {
+    node: () => admittingNode(cluster()?.ownNode.latest()),
+    askForNode: async () => (await cluster()?.ownNode.ask()) ?? true,
+  };
 }
 
 interface Joined {

@@ -5,8 +5,8 @@ import type { PodUid } from "../proto/ids.ts";
 import type { Node, Pod, PodStatus } from "../proto/kubernetes/gen/types.ts";
 import { pullSecretReferences, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
 import { type ClusterFactsParts, createClusterFacts, type FollowedFacts } from "./cluster-facts.ts";
-import type { DesiredPod } from "./decide/desired.ts";
-import { type PodEvent, unreadableEvent } from "./decide/event.ts";
+import { type DesiredPod, fullNameOf, type SourceKind } from "./decide/desired.ts";
+import { namesakeEvent, type PodEvent, unreadableEvent } from "./decide/event.ts";
 import { mirrorOwnerOf } from "./decide/mirror.ts";
 import { nodeReference } from "./decide/node.ts";
 import type { Stage } from "./decide/stage.ts";
@@ -64,6 +64,8 @@ export interface Cluster {
   /** What is told of the answer to a probe of a pod, `namespace/name`. */
   probed(uid: PodUid, pod: string, event: PodEvent): void;
   finished(uid: PodUid): void;
+  /** All pods of a kind of manifests that do not begin because another one of it has their name. */
+  doubled(kind: SourceKind, namesakes: readonly Pod[]): void;
   /** Every source of pods has spoken. */
   complete(): void;
   /** This node's object, which is another than before in some way; undefined when it has none. */
@@ -129,6 +131,7 @@ export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, te
       newsOfStatics.forget(uid);
       mirrors.look();
     },
+    doubled: createNamesakeEvents(events),
     complete: mirrors.look,
     node(node) {
       mirrors.node(mirrorOwnerOf(node));
@@ -219,6 +222,18 @@ function pullSecretEvents({ action }: Beginning, pod: Pod | undefined, referents
   const names = missing.map(({ name }) => name).join(", ");
   const message = `Unable to retrieve some image pull secrets (${names}); attempting to pull the image may not succeed.`;
   return [{ type: "Warning", reason: "FailedToRetrieveImagePullSecret", message }];
+}
+
+/** Tells of each namesake once, for as long as it is one. */
+function createNamesakeEvents({ tell }: Pick<PodEvents, "tell">): Cluster["doubled"] {
+  const told = new Map<SourceKind, ReadonlySet<string | undefined>>();
+  return (kind, namesakes) => {
+    const before = told.get(kind);
+    told.set(kind, new Set(namesakes.map(({ metadata }) => metadata.uid)));
+    for (const pod of namesakes)
+      if (before?.has(pod.metadata.uid) !== true)
+        tell(pod.metadata.uid as PodUid, fullNameOf(pod), namesakeEvent(pod, kind));
+  };
 }
 
 /** Whether a static pod has come, has become another one, or has to end since it was last reported: then its mirror is looked at. */

@@ -7,7 +7,7 @@ import { createGiveBack } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
-import type { Node } from "../proto/kubernetes/gen/types.ts";
+import type { Node, Pod } from "../proto/kubernetes/gen/types.ts";
 import { loginFiles } from "./act/node-logins.ts";
 import { type Agent, type AgentParts, createAgent, type PodSource } from "./agent.ts";
 import { checkCgroups } from "./cgroup-version.ts";
@@ -225,7 +225,8 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
         // Loaded only where it is used: most nodes have no such URL.
         const { followStaticUrl } = await import("./desired/static-url.ts");
         const offer = (pods: readonly OfferedPod[]) => desired.offer("http", pods);
-        const refuse = (refused: readonly Refusal[]) => desired.refuse("http", refused);
+        const refuse = (refused: readonly Refusal[], namesakes: readonly Pod[]) =>
+          desired.refuse("http", refused, namesakes);
         await followStaticUrl(
           { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, offer, refuse },
           signal,

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type Claimant, settleClaims } from "./claims.ts";
+import { type Claimant, namesakesAmong, settleClaims } from "./claims.ts";
 
 /** `a.yaml web-1` claims the pod web with the uid 1. */
 function claimantOf(text: string): Claimant {
@@ -60,3 +60,13 @@ for (const [sentence, now, before, granted, refused] of rows)
     expect(settled.granted.map(({ file }) => file)).toEqual(granted);
     expect(settled.refused.map(({ file, problem }) => `${file}: ${problem}`)).toEqual(refused);
   });
+
+test("a pod that is refused for its name is known, one that is refused for its uid alone is not", () => {
+  const { refused: all } = settleClaims(["a web-1", "b web-2", "c db-1"].map(claimantOf), []);
+  expect(all.map(({ file, namesake }) => `${file} ${namesake?.metadata.uid}`)).toEqual(["b 2", "c undefined"]);
+});
+
+test("among pods the first of a name is no namesake", () => {
+  const pods = ["a web-1", "b db-2", "c web-3", "d web-4"].map((text) => claimantOf(text).pod);
+  expect(namesakesAmong(pods).map(({ metadata }) => metadata.uid)).toEqual(["3", "4"]);
+});

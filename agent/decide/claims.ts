@@ -7,10 +7,17 @@ export interface Claimant {
   readonly pod: Pod;
 }
 
+export interface RefusedClaim {
+  readonly file: string;
+  readonly problem: string;
+  /** The pod, where another one has its name. */
+  readonly namesake?: Pod;
+}
+
 export interface Settlement {
   /** Whose pods are wanted, in the order of their names; no name and no uid is there twice. */
   readonly granted: readonly Claimant[];
-  readonly refused: readonly { readonly file: string; readonly problem: string }[];
+  readonly refused: readonly RefusedClaim[];
 }
 
 /**
@@ -26,25 +33,33 @@ export function settleClaims(claimants: readonly Claimant[], before: readonly Cl
     return held.length > 0 && held.every((holder) => holder === file);
   };
   const owners = new Map<string, Claimant>();
-  const problems = new Map<string, string>();
+  const problems = new Map<string, RefusedClaim>();
   for (const claimant of [...inOrder.filter(isSettled), ...inOrder.filter((each) => !isSettled(each))]) {
     const claims = claimsOf(claimant.pod);
     const taken = claims.find((claim) => owners.has(claim));
     const owner = taken === undefined ? undefined : owners.get(taken);
     if (owner === undefined) for (const claim of claims) owners.set(claim, claimant);
-    else
-      problems.set(
-        claimant.file,
-        `pod ${taken} is already defined by ${owner.file}; ${fullNameOf(owner.pod)} stays as it was`,
-      );
+    else {
+      const { file, pod } = claimant;
+      const problem = `pod ${taken} is already defined by ${owner.file}; ${fullNameOf(owner.pod)} stays as it was`;
+      problems.set(file, { file, problem, ...(taken === fullNameOf(pod) && { namesake: pod }) });
+    }
   }
   return {
     granted: inOrder.filter(({ file }) => !problems.has(file)),
-    refused: inOrder.flatMap(({ file }) => {
-      const problem = problems.get(file);
-      return problem === undefined ? [] : [{ file, problem }];
-    }),
+    refused: inOrder.flatMap(({ file }) => problems.get(file) ?? []),
   };
+}
+
+/** Of pods that one source asks for those whose name an earlier one has. */
+export function namesakesAmong(pods: readonly Pod[]): readonly Pod[] {
+  const names = new Set<string>();
+  return pods.filter((pod) => {
+    const name = fullNameOf(pod);
+    const isTaken = names.has(name);
+    names.add(name);
+    return isTaken;
+  });
 }
 
 /** The file that had each claim before and has it still. */

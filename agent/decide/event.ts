@@ -1,6 +1,7 @@
 import { allContainerStatuses, allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { NETWORK_IS_NOT_READY } from "./awaited.ts";
+import type { SourceKind } from "./desired.ts";
 import { formatGoDuration } from "./go-duration.ts";
 import { imageOf } from "./image.ts";
 import { REJECTED } from "./outcome.ts";
@@ -211,6 +212,15 @@ export function eventOfProbe(
     case "error":
       return warning("Unhealthy", `${word} errored and resulted in unknown state: ${message}`, container);
   }
+}
+
+/** What is told of a pod of a manifest when another one of the same source has its name. */
+export function namesakeEvent(
+  { metadata: { name = "", namespace = "default", uid = "" } }: Pod,
+  kind: SourceKind,
+): PodEvent {
+  const what = `Error validating pod ${name}_${namespace}(${uid}) from ${kind}`;
+  return warning("FailedValidation", `${what} due to duplicate pod name "${name}", ignoring`);
 }
 
 /** What is told of a pod of the API that is none as this release knows them. The kubelet tells nobody, and hears of no pod any more. */

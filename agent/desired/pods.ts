@@ -1,7 +1,7 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf, type SourceKind } from "../decide/desired.ts";
 import { type OfferedPod, withPredecessor } from "../decide/merge.ts";
 import type { ApiNews } from "../decide/merge-api.ts";
@@ -20,8 +20,11 @@ export interface DesiredPods {
   restore(): Promise<void>;
   /** The complete word of one kind of manifests: what is not in it is not wanted from there any more. */
   offer(kind: StaticKind, pods: readonly OfferedPod[]): Promise<void>;
-  /** All that the source refuses now, for whoever asks; it is none of what is wanted. */
-  refuse(kind: StaticKind, refused: readonly Refusal[]): void;
+  /**
+   * All that the source refuses now, for whoever asks; it is none of what is wanted. `namesakes` are its pods that do not begin because
+   * another one of it has their name.
+   */
+  refuse(kind: StaticKind, refused: readonly Refusal[], namesakes?: readonly Pod[]): void;
   /** The word of the API server, complete or what has changed of it. */
   hear(news: ApiNews): Promise<void>;
   /** `unknown` while a source that may want it has not spoken. */
@@ -53,6 +56,8 @@ export interface DesiredPodsSettings {
   readonly interrupt: (uid: PodUid) => void;
   /** What is refused, by all sources, may have changed. */
   readonly refused: (refused: readonly Refusal[]) => void;
+  /** All pods of the source that do not begin because another one of it has their name. */
+  readonly doubled?: (kind: StaticKind, namesakes: readonly Pod[]) => void;
   /** All sources have spoken. */
   readonly complete: () => void;
 }
@@ -103,7 +108,10 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
       if (silent.size === 0) complete();
     },
     offer: statics.offer,
-    refuse: refusals.ofSource,
+    refuse(kind, refused, namesakes = []) {
+      refusals.ofSource(kind, refused);
+      settings.doubled?.(kind, namesakes);
+    },
     hear,
     get(uid) {
       const pod = pods.get(uid);

@@ -6,6 +6,7 @@ import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { until } from "../../test/bed/until.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { DesiredPod } from "../decide/desired.ts";
@@ -19,10 +20,12 @@ let log: FakeLog;
 let offered: readonly OfferedPod[] | undefined;
 let ending: AbortController;
 let followed: Promise<void>;
+let namesakes: readonly string[] = [];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-manifests-"));
   log = new FakeLog();
   offered = undefined;
+  namesakes = [];
   ending = new AbortController();
   followed = Promise.resolve();
 });
@@ -42,7 +45,11 @@ function follow(path = folder, { known = [] as readonly DesiredPod[], checkEvery
     offer: async (_: string, pods: readonly OfferedPod[]) => {
       offered = pods;
     },
-    refuse: () => {},
+    refuse: (_: string, __: readonly unknown[], doubled: readonly Pod[] = []) => {
+      namesakes = doubled.map(
+        ({ metadata }) => `${metadata.name} ${metadata.annotations?.["kubernetes.io/config.source"]}`,
+      );
+    },
   };
   const settings = { path, nodeName: "node", checkEveryMs, filesAt: createFiles, clock: createClock(), log, desired };
   followed = followStaticPath(settings, ending.signal);
@@ -156,8 +163,10 @@ test("of two files for one pod the first in the order of names has it, and the s
   expect(refusals()).toEqual([
     "manifest refused: pod default/web-node is already defined by /a.yaml; default/web-node stays as it was",
   ]);
+  await until("the second to be told of", 4000, () => namesakes.join() === "web-node file");
   await rm(join(folder, "a.yaml"));
   await show("web-node busybox:2");
+  await until("nothing to be told of", 4000, () => namesakes.length === 0);
 });
 
 test("a manifest may be a link, as volumes of ConfigMaps make them", async () => {

@@ -3,7 +3,7 @@ import type { Clock } from "../../host/clock.ts";
 import { type FileStat, type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { type Claimant, settleClaims } from "../decide/claims.ts";
+import { type Claimant, type RefusedClaim, settleClaims } from "../decide/claims.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import type { Refusal } from "../decide/node-report.ts";
@@ -39,7 +39,7 @@ interface Watch extends StaticPathSettings {
   /** What was heard of files since they were read last: that they have come, or that somebody writes to them. */
   readonly heard: Map<string, "arrived" | "written">;
   /** Which manifests claim a pod that another one has, and what was said of each. */
-  conflicts: readonly Refusal[];
+  conflicts: readonly RefusedClaim[];
   /** What each file has now, or had when the last agent ended. */
   granted: readonly Claimant[];
   /** What was offered last. */
@@ -214,8 +214,10 @@ function refuse({ desired, known, conflicts }: Watch, ...whole: readonly Refusal
   const broken = [...known].flatMap(([file, { pod, problem }]) =>
     problem === undefined ? [] : [{ file, problem: behind(file, problem + remainderOf(pod)) }],
   );
-  const manifests = [...broken, ...conflicts].toSorted((a, b) => (a.file < b.file ? -1 : 1));
-  desired.refuse("file", [...whole, ...manifests]);
+  const claims = conflicts.map(({ file, problem }) => ({ file, problem }));
+  const manifests = [...broken, ...claims].toSorted((a, b) => (a.file < b.file ? -1 : 1));
+  const namesakes = conflicts.flatMap(({ namesake }) => namesake ?? []);
+  desired.refuse("file", [...whole, ...manifests], namesakes);
 }
 
 /** What is known of a file's last good version, to end the sentence with. */

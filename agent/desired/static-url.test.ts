@@ -24,6 +24,7 @@ async function follow(first: Fetch) {
   const log = new FakeLog();
   const offers: string[] = [];
   const shown: string[] = [];
+  const namesakes: (string | undefined)[] = [];
   const asked: (readonly [string, string])[][] = [];
   const server = { answer: first, beforeOffer: () => {} };
   ending = new AbortController();
@@ -43,14 +44,15 @@ async function follow(first: Fetch) {
         server.beforeOffer();
         offers.push(pods.map((each) => fullNameOf(each.pod)).join(", "));
       },
-      refuse: (all) => {
+      refuse: (all, doubled) => {
         shown.splice(0, shown.length, ...all.map(({ file, problem }) => `${file}: ${problem}`));
+        namesakes.splice(0, namesakes.length, ...doubled.map(({ metadata }) => metadata.uid));
       },
     },
     ending.signal,
   );
   await rest();
-  return { clock, log, offers, shown, asked, server };
+  return { clock, log, offers, shown, namesakes, asked, server };
 }
 
 async function* each(bytes: Iterable<Uint8Array>) {
@@ -153,4 +155,18 @@ test("neither user, password, query nor header is logged", async () => {
   await clock.advance(60_000);
   expect(JSON.stringify(log.lines)).toContain("https://pods.example/list");
   expect(JSON.stringify(log.lines)).not.toMatch(/user|word|key=|Bearer|rack/);
+});
+
+test("pods of one name are told of, but the first, for as long as the answer stands", async () => {
+  const items = [withUid("x", "u-1"), withUid("x", "u-2"), withUid("y", "u-3")];
+  const { clock, offers, namesakes, server } = await follow(json({ apiVersion: "v1", kind: "PodList", items }));
+  expect([offers, namesakes]).toEqual([["default/x-node, default/x-node, default/y-node"], ["u-2"]]);
+  await clock.advance(60_000);
+  expect(namesakes).toEqual(["u-2"]);
+  server.answer = answers([], 503);
+  await clock.advance(20_000);
+  expect(namesakes).toEqual(["u-2"]);
+  server.answer = json(withUid("x", "u-1"));
+  await clock.advance(20_000);
+  expect(namesakes).toEqual([]);
 });

@@ -1,5 +1,7 @@
 import { type Clock, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { namesakesAmong } from "../decide/claims.ts";
 import type { OfferedPod } from "../decide/merge.ts";
 import type { Refusal } from "../decide/node-report.ts";
 import { readPodListManifest } from "./manifest.ts";
@@ -28,8 +30,8 @@ export interface StaticUrlSettings {
   readonly clock: Clock;
   readonly log: Log;
   readonly offer: (pods: readonly OfferedPod[]) => Promise<void>;
-  /** All that is refused now. */
-  readonly refuse: (refused: readonly Refusal[]) => void;
+  /** All that is refused now, and the pods that wait because another one of the answer has their name. */
+  readonly refuse: (refused: readonly Refusal[], namesakes: readonly Pod[]) => void;
 }
 
 /** What the URL answered, or did not. */
@@ -55,6 +57,7 @@ export async function followStaticUrl(settings: StaticUrlSettings, signal: Abort
   const file = withoutSecrets(url);
   const trouble = createTrouble(log, { url: file }, "static pods are read from the URL again");
   let taken: string | undefined;
+  let namesakes: readonly Pod[] = [];
   /** What was refused once is not read again until it changes. */
   let refused: { readonly text: string; readonly why: UrlError } | undefined;
 
@@ -70,6 +73,7 @@ export async function followStaticUrl(settings: StaticUrlSettings, signal: Abort
     }
     await offer(pods.map((pod) => ({ pod, source })));
     taken = text;
+    namesakes = namesakesAmong(pods);
   }
 
   function tell(error: unknown): void {
@@ -77,12 +81,12 @@ export async function followStaticUrl(settings: StaticUrlSettings, signal: Abort
     const what = error instanceof UrlError ? "refused" : "cannot be taken";
     const problem = `${messageOf(error)}; those known stay as they are`;
     trouble.met(`static pods from the URL ${what}: ${problem}`);
-    refuse([{ file, problem }]);
+    refuse([{ file, problem }], namesakes);
   }
 
   function over(): void {
     trouble.over();
-    refuse([]);
+    refuse([], namesakes);
   }
 
   while (!signal.aborted) {

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { apiScenario, endOf, inCluster, play } from "./api-scenario.ts";
 import { createStage, makePod } from "./stage.ts";
@@ -197,6 +198,23 @@ test("a Node that is being deleted gets no mirror any more, and the one after it
   stage.agent.cluster?.node({ metadata: { uid: "next-uid" }, spec: {} });
   await stage.advance("1s");
   expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
+});
+
+test("a static pod whose name another one of its source has is told of once, as long as that lasts", async () => {
+  const stage = await play(async () => {});
+  const pod = makePod("web");
+  const { name, uid } = pod.metadata;
+  const refuse = async (...namesakes: readonly Pod[]) => {
+    stage.agent.desired.refuse("file", [], namesakes);
+    await stage.advance("1m");
+  };
+  const what = `Error validating pod ${name}_default(${uid}) from file due to duplicate pod name "${name}", ignoring`;
+  await refuse(pod);
+  await refuse(pod);
+  expect(await stage.events("web-node")).toEqual([`1x Warning FailedValidation: ${what}`]);
+  await refuse();
+  await refuse(pod);
+  expect(await stage.events("web-node")).toEqual([`2x Warning FailedValidation: ${what}`]);
 });
 
 test("a manifest that goes and comes back while the API server is away is told of as it runs now", async () => {

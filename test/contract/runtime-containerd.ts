@@ -107,8 +107,9 @@ function clientTests(version: ContainerdVersion): void {
     await bed.containerd.kill9();
     await until("the loss to be seen", 2_000, () => heard.some(({ kind }) => kind === "disconnected"));
     expect(await failureOf(bed.runtime.version())).toMatchObject({ code: "UNAVAILABLE" });
-    // Long enough for every back-off to be at its longest.
-    await Bun.sleep(3_000);
+    // By then the back-off is at its longest.
+    const isAttempt = ({ message }: Bed["said"][number]) => message.includes("does not answer as it should");
+    await until("six attempts", 15_000, () => bed.said.slice(saidBefore).filter(isAttempt).length >= 6);
     const restarted = bed.containerd.restart();
     await until("the socket", 10_000, () => madeAt() !== undefined && madeAt() !== before);
     const socketAt = performance.now();
@@ -165,7 +166,7 @@ async function startBed(version: ContainerdVersion): Promise<Bed> {
   await importImages(containerd);
   const said: { level: string; message: string }[] = [];
   const say = (level: string) => (_: unknown, message: string) => void said.push({ level, message });
-  const log: Log = { debug: () => {}, info: say("info"), warn: say("warn"), error: say("error"), child: () => log };
+  const log: Log = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error"), child: () => log };
   const { endpoint } = containerd;
   const runtime = createRuntime({ endpoint, requestTimeoutMs: 30_000, clock: createClock(), log, random: Math.random });
   const end = async () => {

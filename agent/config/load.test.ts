@@ -346,8 +346,8 @@ describe("a setting without effect yet is warned of, with what happens instead",
     [
       "a field",
       [],
-      "maxPods: 5",
-      ["/config:3: maxPods 5 is known but not implemented yet: the number of pods is not limited yet"],
+      "podPidsLimit: 5",
+      ["/config:3: podPidsLimit 5 is known but not implemented yet: pods and the node get no cgroups of their own yet"],
     ],
     ["a field set to its default is not", [], "maxPods: 110\nsyncFrequency: 60s\nlogging: {vmodule: []}", []],
     [

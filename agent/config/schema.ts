@@ -18,9 +18,8 @@ const group: Field = { type: "struct", implemented: true };
 const noServer = "the node serves no API yet";
 const noHealth = "no health port is served yet";
 const noTracing = "no traces are sent";
-const noApiServer = "there is no connection to an API server yet";
 const noNodeCgroups = "pods and the node get no cgroups of their own yet";
-const noReservations = "nothing is reserved yet, pods may use the whole node";
+const noReservations = "what is reserved is left out of allocatable, and no cgroup keeps pods from using it yet";
 const noEviction = "the node tells of pressure, and nothing is evicted yet";
 const noImageGc = "images are never removed yet";
 const noLogRotation = "container logs are not rotated yet";
@@ -125,7 +124,10 @@ export const schema = {
   tlsMinVersion: later("string", noServer, {
     allowed: ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"],
   }),
-  rotateCertificates: later("bool", noApiServer),
+  rotateCertificates: later(
+    "bool",
+    "no certificates are asked for yet; files that somebody else renews are read again",
+  ),
   serverTLSBootstrap: later("bool", noServer),
   authentication: group,
   "authentication.x509": group,
@@ -222,7 +224,7 @@ export const schema = {
     allowed: ["promiscuous-bridge", "hairpin-veth", "none"],
     implementedValues: ["none"],
   }),
-  maxPods: later("int32", "the number of pods is not limited yet", { default: 110, ...natural }),
+  maxPods: done("int32", { default: 110, ...natural }),
   podCIDR: later("string", "the network plugin's own configuration gives pods their addresses", {
     must: "an address range such as 10.88.0.0/16",
   }),
@@ -264,7 +266,7 @@ export const schema = {
     must: "a quantity, not negative, such as 100Mi, or a percentage above 0%",
   }),
   mergeDefaultEvictionSettings: done("*bool", { default: false }),
-  podsPerCore: later("int32", "the number of pods is not limited yet", natural),
+  podsPerCore: done("int32", natural),
   enableControllerAttachDetach: later("*bool", "no volumes are attached yet", { default: true }),
   protectKernelDefaults: later("bool", "the kernel's settings are left as they are"),
   makeIPTablesUtilChains: later("*bool", noIptables, { default: true, ...unlessOff }),
@@ -284,9 +286,9 @@ export const schema = {
     default: "Watch",
     allowed: ["Get", "Cache", "Watch"],
   }),
-  systemReserved: later("map[string]string", noReservations, reserved),
-  kubeReserved: later("map[string]string", noReservations, reserved),
-  reservedSystemCPUs: later("string", noReservations, { must: "a CPU list such as 0-3,8" }),
+  systemReserved: done("map[string]string", reserved),
+  kubeReserved: done("map[string]string", reserved),
+  reservedSystemCPUs: done("string", { must: "a CPU list such as 0-3,8" }),
   showHiddenMetricsForVersion: later("string", "no metrics are served yet", { allowed: ["", "1.35"] }),
   systemReservedCgroup: later("string", noReservations),
   kubeReservedCgroup: later("string", noReservations),
@@ -360,7 +362,7 @@ export const schema = {
     must: "an address such as localhost:4317, or one of dns, unix, unix-abstract",
   }),
   "tracing.samplingRatePerMillion": later("*int32", noTracing, { range: [0, 1_000_000], implementedValues: [0] }),
-  localStorageCapacityIsolation: later("*bool", "local storage is not measured yet", { default: true, ...unlessOff }),
+  localStorageCapacityIsolation: done("*bool", { default: true }),
   containerRuntimeEndpoint: done("string", {
     default: "unix:///run/containerd/containerd.sock",
     must: "a unix socket such as unix:///run/containerd/containerd.sock, its path at most 107 bytes long",

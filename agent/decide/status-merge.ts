@@ -24,6 +24,7 @@ const SHARED_CONDITION = "DisruptionTarget";
  *
  * - a terminal phase is final, is not told while a container may run, and is never told of a ready pod;
  * - a container that must not run again, and has ended, stays ended, as long as nobody speaks of a later instance;
+ * - how an instance has ended stays told where nobody knows it any more (an agent may have begun without the API server's word);
  * - a condition that keeps its status keeps its time, and no change comes before the one before it;
  * - the start, the QoS class, and an address once known stay; `observedGeneration` never falls back;
  * - what others own is not ours to touch.
@@ -72,10 +73,21 @@ function keepEnded(
 ): ContainerStatus {
   const told = before?.find(({ name }) => name === wanted.name);
   const ended = told?.state?.terminated;
-  if (told === undefined || !ended || wanted.state?.terminated) return wanted;
+  if (told === undefined) return wanted;
+  if (!ended) return keepIdentity(told, wanted);
   const isLaterInstance = wanted.restartCount > told.restartCount;
+  const isGuess = wanted.state?.terminated?.reason === "ContainerStatusUnknown";
+  if (isGuess && !isLaterInstance) return told;
+  if (wanted.state?.terminated) return wanted;
   const container = containerNamed({ spec }, wanted.name) ?? { name: wanted.name };
   return isLaterInstance || shouldRestart({ metadata: {}, spec }, container, ended) ? wanted : told;
+}
+
+/** An instance that waits to be started is not unmade by an agent that has not heard of it yet. */
+function keepIdentity(told: ContainerStatus, wanted: ContainerStatus): ContainerStatus {
+  const { containerID, image, imageID, restartCount } = told;
+  const isForgotten = containerID && wanted.containerID === undefined && wanted.state?.waiting !== undefined;
+  return isForgotten && wanted.restartCount === restartCount ? { ...wanted, containerID, image, imageID } : wanted;
 }
 
 /** Those of others first, as they are; then ours, in our order. */

@@ -36,6 +36,13 @@ const container = (state: ContainerState, restartCount = 0, name = "a"): Contain
 });
 const running: ContainerState = { running: { startedAt: at("10:00:01") } };
 const waiting: ContainerState = { waiting: { reason: "ContainerCreating" } };
+const refused: ContainerState = { waiting: { reason: "RunContainerError" } };
+const made = (state: ContainerState): ContainerStatus => ({
+  ...container(state),
+  containerID: "containerd://made",
+  imageID: "sha256:made",
+});
+const unseen: ContainerState = { terminated: { exitCode: 137, reason: "ContainerStatusUnknown" } };
 const exited = (exitCode: number): ContainerState => ({ terminated: { exitCode, reason: "Error" } });
 
 const wanted: PodStatus = {
@@ -256,6 +263,26 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
     "where containers run again, one that has ended waits",
     patch(withContainer(told, container(exited(1))), withContainer(wanted, container(waiting))),
     { containerStatuses: [container(waiting)] },
+  ],
+  [
+    "how it ended is not forgotten by one who has not seen it",
+    patch(withContainer(told, container(exited(143))), withContainer(wanted, container(unseen)), "Never"),
+    undefined,
+  ],
+  [
+    "of a later instance nobody may have seen it",
+    patch(withContainer(told, container(exited(143))), withContainer(wanted, container(unseen, 1))),
+    { containerStatuses: [container(unseen, 1)] },
+  ],
+  [
+    "who has not heard of an instance that waits to be started does not unmake it",
+    patch(withContainer(told, made(refused)), withContainer(wanted, container(waiting))),
+    { containerStatuses: [made(waiting)] },
+  ],
+  [
+    "the next one has nothing of it",
+    patch(withContainer(told, made(refused)), withContainer(wanted, container(waiting, 1))),
+    { containerStatuses: [container(waiting, 1)] },
   ],
   ["containers that nobody speaks of stay as they are", patch(told, without(wanted, "containerStatuses")), undefined],
 ];

@@ -80,7 +80,8 @@ export function createApiWord(settings: ApiWordSettings): ApiWord {
 
   return {
     async hear(news) {
-      hasSpoken ||= news.kind === "complete";
+      const isFirst = !hasSpoken && news.kind === "complete";
+      hasSpoken ||= isFirst;
       note(present, news);
       const { changed, ended, refreshed, woken, ...merged } = mergeApi(pods.get, pods.all, news, clock.now());
       const added = merged.added.map(entered);
@@ -88,6 +89,8 @@ export function createApiWord(settings: ApiWordSettings): ApiWord {
       for (const pod of [...added, ...changed, ...ended, ...refreshed]) pods.put(pod);
       for (const pod of lostBy(news)) pods.put({ ...pod, isPlaceFree: true });
       for (const uid of woken) if (!over.has(uid)) wake(uid);
+      // Of what was over before the API server was heard it has not been told: it is looked at once more.
+      if (isFirst) for (const uid of over) if (present.has(uid)) wake(uid);
       const gone = [...over].filter((uid) => !present.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
       await Promise.all([
         ...gone.map(drop),

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { leases, pods } from "../../kube/resource.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { type FakeClock, rest } from "../fakes/clock.ts";
 import type { FakeKube, KubeVerb } from "../fakes/kube.ts";
 import { apiScenario } from "./api-scenario.ts";
@@ -180,4 +181,28 @@ test("where only what is told fails, the first word that is taken brings all the
   for (let step = 0; step < 80 && (await told()) === 0; step += 1) await stage.advance("100ms");
   await stage.advance("100ms");
   expect(await told()).toBe(10);
+});
+
+test("a pod of which nothing is left on the node is removed from the API also by an agent that began without it", async () => {
+  const stage = await createStage({ isInCluster: true });
+  await stage.start();
+  await stage.apply("web", { terminationGracePeriodSeconds: 3 });
+  await stage.advance("5s");
+  const release = stage.kube.hang("delete");
+  await stage.remove("web");
+  await stage.advance("5s");
+  expect(await stage.shown()).toEqual(["web Failed: a terminated Error 143"]);
+  stage.kill();
+  stage.kube.goDown();
+  await stage.start();
+  await stage.advance("5s");
+  release();
+  stage.kube.comeBack();
+  await stage.advance("5s");
+  expect(await stage.shown()).toEqual([]);
+  const ends = stage.kube.objects.history
+    .filter(({ resource }) => resource === "pods")
+    .map(({ object }) => (object as Pod).status?.containerStatuses?.[0]?.state?.terminated?.exitCode)
+    .filter((exitCode) => exitCode !== undefined);
+  expect(new Set(ends)).toEqual(new Set([143]));
 });

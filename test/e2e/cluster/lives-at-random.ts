@@ -93,13 +93,21 @@ export async function processesOf(): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
   for (const entry of await readdir("/proc")) {
     if (!/^\d+$/.test(entry)) continue;
-    // A process may end while it is looked at.
-    const line = await readFile(`/proc/${entry}/cmdline`, "latin1").catch(() => "");
-    const [, of] = /^catatonit\0--\0.*?life of (\S+ \S+);/s.exec(line) ?? [];
-    if (of !== undefined) counts.set(of, (counts.get(of) ?? 0) + 1);
+    const of = ownerOf(await lookAt(`/proc/${entry}/cmdline`));
+    // What the first process has just forked looks like it until it becomes the script.
+    if (of !== undefined && /^NSpid:.*\t1$/m.test(await lookAt(`/proc/${entry}/status`)))
+      counts.set(of, (counts.get(of) ?? 0) + 1);
   }
   return counts;
 }
+
+/** The pod and container of a container's first process; undefined for other processes. */
+function ownerOf(commandLine: string): string | undefined {
+  return /^catatonit\0--\0.*?life of (\S+ \S+);/s.exec(commandLine)?.[1];
+}
+
+/** A process may end while it is looked at. */
+const lookAt = (path: string) => readFile(path, "latin1").catch(() => "");
 
 /** What a life has noted so far. */
 export async function notesOf(folder: string, name: string): Promise<Notes> {

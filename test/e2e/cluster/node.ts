@@ -122,7 +122,14 @@ function createClusterNode(plane: ControlPlane, node: Node, end: () => Promise<v
       };
     },
     async empty(timeoutMs = PATIENCE_MS) {
-      await until("no pod in the API", timeoutMs, async () => (await cluster.pods()).length === 0);
+      let left: readonly Pod[] = [];
+      const isEmpty = async () => {
+        left = await cluster.pods();
+        return left.length === 0;
+      };
+      await until("no pod in the API", timeoutMs, isEmpty).catch(async (cause: unknown) => {
+        throw new Error(`pods are left:\n${wordsOf(left)}\n${(await node.log()).slice(-4000)}`, { cause });
+      });
       await node.empty(timeoutMs);
     },
     end,
@@ -144,11 +151,13 @@ async function seePods(
       return condition(last) && last;
     });
   } catch (cause) {
-    const seen = last.map(({ metadata, status }) => `${metadata.name}: ${JSON.stringify(status)}`);
     const log = (await node.log()).slice(-4000);
-    throw new Error(`pods of ${app} were expected so: ${what}; last seen:\n${seen.join("\n")}\n${log}`, { cause });
+    throw new Error(`pods of ${app} were expected so: ${what}; last seen:\n${wordsOf(last)}\n${log}`, { cause });
   }
 }
+
+const wordsOf = (pods: readonly Pod[]) =>
+  pods.map(({ metadata, status }) => `${metadata.name}: ${JSON.stringify(status)}`).join("\n");
 
 /** The events that `kubectl describe` shows at its end, in its order; without the container that 1.36 names in front of its words. */
 export function describedEvents(text: string) {

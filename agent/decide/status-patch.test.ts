@@ -302,9 +302,16 @@ const deletions: readonly [name: string, status: PodStatus, metadata: ObjectMeta
   [
     "nor one that waits for its finalizers alone",
     ended,
-    { ...deleted, deletionGracePeriodSeconds: 0 },
+    { ...deleted, deletionGracePeriodSeconds: 0, finalizers: ["example.com/hold"] },
     "finished",
     false,
+  ],
+  [
+    "one whose removal was cut off in the midst is removed again",
+    ended,
+    { ...deleted, deletionGracePeriodSeconds: 0 },
+    "finished",
+    true,
   ],
 ];
 for (const [name, status, metadata, stage, isDue] of deletions)

@@ -91,13 +91,19 @@ export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, st
 
 /**
  * Whether the pod is to be removed from the API for good: it was deleted, nothing of it is left on the node, and its end has been
- * told. A mirror pod is removed by whoever keeps mirror pods; a pod whose grace the API server has taken away altogether only waits
- * for its finalizers.
+ * told. A mirror pod is removed by whoever keeps mirror pods; a pod whose grace the API server has taken away altogether, and which has
+ * finalizers, only waits for those. One without them is left over from a deletion that was cut off: the server takes the grace away first.
  */
 export function deletionDue(api: Pod, stage: Stage): boolean {
-  const { deletionTimestamp, deletionGracePeriodSeconds } = api.metadata;
-  const isAsked = deletionTimestamp !== undefined && deletionGracePeriodSeconds !== 0;
-  return isAsked && mirroredUid(api) === undefined && stage === "finished" && isTerminal(api.status);
+  const { deletionTimestamp, deletionGracePeriodSeconds, finalizers = [] } = api.metadata;
+  const isUnderWay = deletionGracePeriodSeconds === 0 && finalizers.length > 0;
+  return (
+    deletionTimestamp !== undefined &&
+    !isUnderWay &&
+    mirroredUid(api) === undefined &&
+    stage === "finished" &&
+    isTerminal(api.status)
+  );
 }
 
 /**

@@ -43,16 +43,23 @@ export async function findLeftovers(bed: BedRecord, ids: Iterable<string> = []):
 
 /** The ids of the bed's sandboxes and containers, from every place that tells one. */
 export async function findContainers(bed: BedRecord): Promise<readonly string[]> {
-  const { root, state } = bedPaths(bed.stateDir);
+  const { root, state, log } = bedPaths(bed.stateDir);
   const cri = "io.containerd.grpc.v1.cri";
   const folders = [join(root, cri, "sandboxes"), join(root, cri, "containers"), tasksFolder(state)];
-  const [names, mounts, processes] = await Promise.all([
+  const [names, mounts, processes, told] = await Promise.all([
     Promise.all(folders.map((folder) => readdir(folder).catch(() => []))),
     findMounts(bed),
     listProcesses(),
+    // Of a container whose making was cut short by the death of containerd nothing else may tell.
+    readFile(log, "utf8").catch(() => ""),
   ]);
   const shims = processes.filter(isShimOf(bed)).flatMap(({ argv }) => argv);
-  const words = [...names.flat(), ...mounts.flatMap((mount) => mount.split("/")), ...shims];
+  const words = [
+    ...(told.match(/\b[0-9a-f]{64}\b/g) ?? []),
+    ...names.flat(),
+    ...mounts.flatMap((mount) => mount.split("/")),
+    ...shims,
+  ];
   return [...new Set(words.filter((word) => /^[0-9a-f]{64}$/.test(word)))];
 }
 

@@ -40,13 +40,22 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
     session.on("error", () => undefined);
     return session;
   };
-  const forWatches = open();
-  const forCalls = Array.from({ length: SESSIONS_OF_CALLS }, open);
+  /** The first is for watches. */
+  const sessions = Array.from({ length: 1 + SESSIONS_OF_CALLS }, open);
   let calls = 0;
   let isClosed = false;
 
+  /** The server closes those that were idle for long, as they are while idleness is measured. */
+  function sessionAt(place: number): ClientHttp2Session {
+    const known = sessions[place];
+    if (known !== undefined && !known.closed && !known.destroyed) return known;
+    const session = open();
+    sessions[place] = session;
+    return session;
+  }
+
   function call(method: string, path: string, body?: unknown): Promise<string> {
-    const session = forCalls[calls++ % SESSIONS_OF_CALLS] ?? forWatches;
+    const session = sessionAt(1 + (calls++ % SESSIONS_OF_CALLS));
     return new Promise((resolve, reject) => {
       const stream = session.request(headersOf(method, path), { endStream: body === undefined });
       let status = 0;
@@ -84,7 +93,7 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
     async watch<T extends Versioned>(path: string, resourceVersion: string, changed: (change: Change<T>) => void) {
       let last = resourceVersion;
       const begin = () =>
-        openWatch<T>(forWatches, `${path}?watch=true&resourceVersion=${last}`, (change) => {
+        openWatch<T>(sessionAt(0), `${path}?watch=true&resourceVersion=${last}`, (change) => {
           last = change.object.metadata.resourceVersion ?? last;
           changed(change);
         });
@@ -98,7 +107,7 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
     },
     close() {
       isClosed = true;
-      for (const session of [forWatches, ...forCalls]) session.destroy();
+      for (const session of sessions) session.destroy();
     },
   };
 }

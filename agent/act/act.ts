@@ -98,9 +98,9 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
   }
 }
 
-const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, facts }: ActSettings) => ({
-  ...{ runtime, pulls, machine, loginFiles, facts },
-});
+const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, facts }: ActSettings) => {
+  return { runtime, pulls, machine, loginFiles, facts };
+};
 const hookSettings = ({ runtime, clock, disk: { root }, facts }: ActSettings) => ({ runtime, clock, root, facts });
 
 async function startContainer(

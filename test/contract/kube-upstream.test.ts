@@ -2,12 +2,8 @@ import { test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClock } from "../../host/clock.ts";
-import { createKube } from "../../kube/client.ts";
-import { createConnection } from "../../kube/connection.ts";
 import type { KubeObject, Resource } from "../../kube/resource.ts";
-import { fixedCluster } from "../fakes/cluster.ts";
-import { FakeLog } from "../fakes/log.ts";
+import { administration } from "../upstream/administrator.ts";
 import { startControlPlane } from "../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../upstream/programs.ts";
 import { kubeContract } from "./kube.ts";
@@ -24,23 +20,7 @@ else test.skip(`kube-apiserver: ${skip}`, () => {});
 async function startSubject(): Promise<KubeSubject> {
   const stateDir = await mkdtemp(join(tmpdir(), "berth-kube-contract-"));
   const plane = await startControlPlane({ stateDir, parts: [], say: console.log });
-  const certificate = plane.authority.issue({ commonName: "administrator", organizations: ["system:masters"] });
-  const [clock, log, random] = [createClock(), new FakeLog(), () => 0];
-  const connection = createConnection({
-    cluster: fixedCluster({
-      server: new URL(plane.server),
-      certificateAuthority: plane.ca,
-      tlsServerName: undefined,
-      insecureSkipTlsVerify: false,
-      credentials: { identity: async () => ({ certificate }), refused: () => {} },
-    }),
-    userAgent: "berth-contract",
-    rates: { main: undefined, events: undefined },
-    clock,
-    random,
-    log,
-  });
-  const kube = createKube({ connection, clock, log, random });
+  const { kube, connection, clock } = administration(plane, "administrator");
   const named = (name: string): KubeObject => ({ metadata: { name } });
   await kube.create(namespaces, named(namespace));
   await kube.create(serviceAccounts, named("default"));

@@ -7,6 +7,12 @@ import type { ControlPlane } from "./control-plane.ts";
 
 /** Our own client of a control plane, which may do everything there; `name` is who it says it is. */
 export function administrator(plane: ControlPlane, name: string): Kube & { close(): void } {
+  const { kube, connection } = administration(plane, name);
+  return { ...kube, close: () => connection.close() };
+}
+
+/** The same in its parts. */
+export function administration(plane: ControlPlane, name: string) {
   const certificate = plane.authority.issue({ commonName: name, organizations: ["system:masters"] });
   const [clock, log, random] = [createClock(), new FakeLog(), () => 0];
   const connection = createConnection({
@@ -23,5 +29,5 @@ export function administrator(plane: ControlPlane, name: string): Kube & { close
     random,
     log,
   });
-  return { ...createKube({ connection, clock, log, random }), close: () => connection.close() };
+  return { kube: createKube({ connection, clock, log, random }), connection, clock };
 }

@@ -5,7 +5,7 @@ import { unpackSuite } from "./bed/packages.ts";
 import { resetBeds } from "./bed/reset.ts";
 import { announce, check } from "./check.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
-import { findTests, type TestFile, testSuite } from "./suites.ts";
+import { findTests, pagesSuite, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, seconds, withoutSkips } from "./tally.ts";
 import { whyUnavailable } from "./upstream/programs.ts";
 
@@ -79,7 +79,7 @@ async function runAll(say: (line: string) => void): Promise<readonly Outcome[]> 
   };
   const upstream = runUpstream(wanted);
   outcomes.push(...(await check(plain, reports, say)).map(judge));
-  await twoAtATime(fuzzSuites(files), run);
+  await twoAtATime([pagesSuite(files), ...fuzzSuites(files)], run);
   // Not beside what follows: a compiler takes the disk, too, from suites that measure time.
   const { failed } = await upstream;
   // One after the other, since they share the machine's cores, bridges and iptables, and measure time.

@@ -14,6 +14,8 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
 
 /** Test files that need root and a container runtime, Go, or minutes: everything else is part of the quick check. */
 const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
+/** Those of the pages are many, and tell little that a unit test or a scenario does not: they are for `npm test` alone. */
+const ofPages = /^test\/pages\//;
 const folders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
 
 /** What makes a test one that runs the upstream programs: it asks whether they can be had here. */
@@ -36,11 +38,17 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
   return await Promise.all(
     paths.map(async (path) => {
       const text = await readFile(join(root, path), "utf8");
-      const isQuick = !needsMachine.test(path);
+      const isQuick = !needsMachine.test(path) && !ofPages.test(path);
       const needsUpstream = !isQuick && text.includes(asksForPrograms);
       return { path, isQuick, isFuzz: text.includes('env["FUZZ_RUNS"]'), needsUpstream };
     }),
   );
+}
+
+/** The tests of what Kubernetes' pages say. */
+export function pagesSuite(files: readonly TestFile[]): Suite {
+  const ofThem = files.filter(({ path }) => ofPages.test(path));
+  return testSuite("pages of Kubernetes' documentation", ofThem);
 }
 
 /** A `bun test` over `files`, one file after the other. `env` is added to the environment. */

@@ -14,6 +14,7 @@ import {
   symlink,
 } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
+import { openBeneath } from "./beneath.ts";
 import { createFolderSync, type FolderSync } from "./folder-sync.ts";
 import { removeTree, TreeError } from "./tree.ts";
 
@@ -67,6 +68,11 @@ export interface Files {
   /** The last bytes of a regular file, at most `maxBytes`; what of them is no UTF-8 shows as U+FFFD. */
   readEnd(path: string, maxBytes: number): Promise<string>;
   /**
+   * The content of a regular file of at most `maxBytes` somewhere below a folder in which others may make what they like: symlinks are
+   * followed as by who has that folder for its root, so that none leads out of it, and nothing but the file is opened.
+   */
+  readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array>;
+  /**
    * Makes a file with this content, or writes over the one that is there, and sets its mode whatever the umask. Readers may see
    * half of it, and a power cut may lose it. Never through a symlink.
    */
@@ -103,6 +109,8 @@ export function createFiles(root: string): Files {
     path: inside,
     read: (path, maxBytes) => converted(inside(path), () => readBounded(inside(path), maxBytes)),
     readEnd: (path, maxBytes) => converted(inside(path), () => readEnd(inside(path), maxBytes)),
+    readBeneath: (folder, path, maxBytes) =>
+      converted(`${inside(folder)}/${path}`, () => readBeneath(inside(folder), path, maxBytes)),
     makeFile: (path, mode, content = "") => converted(inside(path), () => makeFile(inside(path), mode, content)),
     write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode, syncFolder)),
     stat: (path) => orUndefined(inside(path), async () => toStat(await stat(inside(path)))),
@@ -149,6 +157,23 @@ async function readEnd(path: string, maxBytes: number): Promise<string> {
     const { bytesRead } = await file.read(bytes, 0, bytes.length, sizeBytes - bytes.length);
     return new TextDecoder().decode(bytes.subarray(0, bytesRead));
   });
+}
+
+async function readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array> {
+  const found = await openBeneath(folder, path);
+  try {
+    const { kind, sizeBytes } = toStat(await found.stat());
+    const place = `${folder}/${path}`;
+    if (kind !== "file") throw new FilesError("ENOTFILE", place, `${place} is a ${kind}, not a regular file`);
+    if (sizeBytes > maxBytes) throw tooBig(place, maxBytes);
+    return await reading(`/proc/self/fd/${found.fd}`, async (file) => {
+      const bytes = new Uint8Array(sizeBytes);
+      const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
+      return bytes.subarray(0, bytesRead);
+    });
+  } finally {
+    await found.close();
+  }
 }
 
 async function makeFile(path: string, mode: number, content: string): Promise<void> {

@@ -18,6 +18,7 @@ import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { isPathPart, postStartMark } from "../translate/volumes.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
+import { readEnvFiles } from "./env-files.ts";
 import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
 import { makeHostsFile } from "./hosts.ts";
 import type { LoginFiles } from "./node-logins.ts";
@@ -168,6 +169,7 @@ async function createContainer(
     hash: containerHash(container),
     qosClass: qosClassOf(pod),
     imageUser: image?.present === true ? image.user : { uid: undefined, username: "" },
+    files: await readEnvFiles(disk.root, pod, container),
     facts: node,
   });
   await makeTerminationLog(disk.root, pod, container, attempt);

@@ -35,6 +35,7 @@ const scene: ContainerScene = {
   podIPs: ["10.0.0.7"],
   imageRef: "sha256:1234",
   imageUser: { uid: 1001, username: "" },
+  files: new Map(),
   facts: nodeFacts,
 };
 
@@ -167,7 +168,7 @@ const refused: readonly [
     "an environment of an unknown source",
     { env: [{ name: "A", valueFrom: {} }] },
     {},
-    "are not supported by this release yet",
+    "environment variable A: its valueFrom is not supported by this release",
   ],
   ["a name that leads out of the log folder", { name: ".." }, {}, "cannot be the name of a folder"],
 ];

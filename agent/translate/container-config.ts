@@ -13,7 +13,9 @@ import {
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
 import { utf8 } from "../../proto/utf8.ts";
-import { environmentOf, expand } from "./env.ts";
+import { environmentOf } from "./env.ts";
+import { createPortion } from "./expansion.ts";
+import type { EnvFiles } from "./file-variables.ts";
 import { containerLogPath } from "./log-path.ts";
 import { mountsOf } from "./mounts.ts";
 import type { NodeFacts } from "./node-facts.ts";
@@ -34,19 +36,22 @@ export interface ContainerScene {
   readonly imageUser: ImageUser;
   /** The container whose processes it is to see, where it asks for another one's. */
   readonly targetId?: ContainerId;
+  /** The files from which it takes variables. */
+  readonly files: EnvFiles;
   readonly facts: NodeFacts;
 }
 
 /** A container as the message of CreateContainer. Throws `TranslateError` where the spec cannot be carried out. */
 export function containerConfig(scene: ContainerScene): ContainerConfig {
   const { pod, container, attempt, imageRef, imageUser, qosClass, facts, targetId } = scene;
-  const environment = environmentOf(scene);
+  const portion = createPortion(container.name, "CreateContainerConfigError");
+  const environment = environmentOf(scene, portion);
   const resources = linuxResources(amountsOf(container.resources), facts);
   return ContainerConfig.fromPartial({
     metadata: { name: container.name, attempt },
     image: { image: imageRef, userSpecifiedImage: container.image ?? "" },
-    command: (container.command ?? []).map((word) => expand(word, environment)),
-    args: (container.args ?? []).map((word) => expand(word, environment)),
+    command: (container.command ?? []).map((word) => portion.expand(word, environment)),
+    args: (container.args ?? []).map((word) => portion.expand(word, environment)),
     workingDir: container.workingDir ?? "",
     envs: [...environment].map(([key, value]) => ({ key, value: utf8(value) })),
     mounts: mountsOf(container, scene),

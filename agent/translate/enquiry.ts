@@ -1,5 +1,5 @@
 import type { Container, HTTPGetAction, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
-import { expand } from "./env.ts";
+import { createPortion } from "./expansion.ts";
 import { TranslateError } from "./translate-error.ts";
 
 /** What a probe or a hook asks a container, ready to be asked. */
@@ -33,7 +33,7 @@ export interface EnquiryScene {
 
 /**
  * A handler of the spec in plain values: ports by number, hosts by address. Throws `TranslateError` for a port that the container does
- * not name, and where the pod has no address yet.
+ * not name, where the pod has no address yet, and for a command that is larger than any.
  */
 export function enquiryOf({ exec, httpGet, tcpSocket, grpc }: Handler, scene: EnquiryScene): Enquiry {
   const { container } = scene;
@@ -44,6 +44,7 @@ export function enquiryOf({ exec, httpGet, tcpSocket, grpc }: Handler, scene: En
     const known = new Map(
       (container.env ?? []).flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
     );
+    const { expand } = createPortion(container.name, "ProbeError");
     return { kind: "exec", argv: command.map((word) => expand(word, known)), written: command };
   }
   if (httpGet !== undefined) return httpCall(httpGet, scene);

@@ -4,6 +4,7 @@ import { type Referent, type Referents, referenceKey } from "../../proto/kuberne
 import { utf8 } from "../../proto/utf8.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
 import { environmentOf } from "./env.ts";
+import { createPortion } from "./expansion.ts";
 
 const base64 = (text: string | Uint8Array) => Buffer.from(text).toString("base64");
 const secret = (name: string, data: Readonly<Record<string, string>>) =>
@@ -38,7 +39,12 @@ function entries(
   const container: Container = { name: "a", env, envFrom };
   const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [container] } };
   const facts = { ...nodeFacts, cluster: { services, runtimeHandlers: undefined, referents: known } };
-  return [...environmentOf({ pod, container, podIPs: [], facts })].map(([name, value]) => `${name}=${value}`);
+  return [
+    ...environmentOf(
+      { pod, container, podIPs: [], files: new Map(), facts },
+      createPortion("a", "CreateContainerConfigError"),
+    ),
+  ].map(([name, value]) => `${name}=${value}`);
 }
 const ofSecret = (name: string, key: string, optional?: boolean): EnvVar => ({
   name: "A",
@@ -159,7 +165,10 @@ for (const [sentence, asked, message] of failures)
 test("a node that stands alone has none", () => {
   const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [] } };
   const container: Container = { name: "a", env: [ofSecret("login", "user")] };
-  expect(() => environmentOf({ pod, container, podIPs: [], facts: nodeFacts })).toThrow(
-    "couldn't get secret shop/login, no kubeClient defined",
-  );
+  expect(() =>
+    environmentOf(
+      { pod, container, podIPs: [], files: new Map(), facts: nodeFacts },
+      createPortion("a", "CreateContainerConfigError"),
+    ),
+  ).toThrow("couldn't get secret shop/login, no kubeClient defined");
 });

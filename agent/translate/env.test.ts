@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
 import type { Container, EnvVar, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
-import { type EnvScene, environmentOf, expand } from "./env.ts";
+import { type EnvScene, environmentOf } from "./env.ts";
+import { createPortion } from "./expansion.ts";
 import { TranslateError } from "./translate-error.ts";
 
 const container: Container = {
@@ -19,31 +20,13 @@ const pod: Pod = {
   },
   spec: { nodeName: "node", serviceAccountName: "robot", containers: [container, sidecar] },
 };
-const scene: EnvScene = { pod, container, podIPs: ["10.0.0.7", "fd00::7"], facts: nodeFacts };
+const scene: EnvScene = { pod, container, podIPs: ["10.0.0.7", "fd00::7"], files: new Map(), facts: nodeFacts };
+
+const portion = () => createPortion("a", "CreateContainerConfigError");
 
 function entries(env: readonly EnvVar[], changes: Partial<EnvScene> = {}): readonly (readonly [string, string])[] {
-  return [...environmentOf({ ...scene, container: { ...container, env }, ...changes })];
+  return [...environmentOf({ ...scene, container: { ...container, env }, ...changes }, portion())];
 }
-
-const expansions: readonly [sentence: string, text: string, result: string][] = [
-  ["a known name is replaced", "x-$(A)-y", "x-1-y"],
-  ["two names side by side are both replaced", "$(A)$(B)", "12"],
-  ["an unknown name stays as it is", "$(NONE)", "$(NONE)"],
-  ["a doubled dollar is one dollar, and what follows is no reference", "$$(A)", "$(A)"],
-  ["four dollars are two", "$$$$", "$$"],
-  ["three dollars before a name are a dollar and its value", "$$$(A)", "$1"],
-  ["a reference that never ends stays", "$(A", "$(A"],
-  ["a lone dollar at the end stays", "a$", "a$"],
-  ["a shell's variable is no reference", "$A-$", "$A-$"],
-  ["empty parentheses name nothing", "$()", "$()"],
-  ["a value is not expanded once more", "$(C)", "$(A)"],
-  ["the name ends at the first closing parenthesis", "$($(A))", "$($(A))"],
-];
-for (const [sentence, text, result] of expansions)
-  test(`expansion: ${sentence}`, () => {
-    const known = new Map(Object.entries({ A: "1", B: "2", C: "$(A)" }));
-    expect(expand(text, known)).toBe(result);
-  });
 
 test("variables stand in the order of the spec and see those before them", () => {
   const env = [
@@ -209,9 +192,9 @@ const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueF
   ["whole labels, which only volumes offer", { fieldRef: { fieldPath: "metadata.labels" } }, "metadata.labels"],
   ["a resource that is neither request nor limit", { resourceFieldRef: { resource: "cpu" } }, "resource: cpu"],
   [
-    "a file",
-    { fileKeyRef: { volumeName: "v", path: "p", key: "k" } },
-    "environment variable A: values of files are not supported by this release yet",
+    "a source that only a newer API knows",
+    {},
+    "environment variable A: its valueFrom is not supported by this release",
   ],
 ];
 for (const [sentence, valueFrom, message] of refused)

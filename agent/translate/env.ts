@@ -2,6 +2,8 @@ import { containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, EnvVar, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, toScaled } from "../../proto/kubernetes/quantity.ts";
 import { referencedValue, variablesOf } from "./env-references.ts";
+import type { Portion } from "./expansion.ts";
+import { type EnvFiles, fileValue } from "./file-variables.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { serviceEnvironment } from "./service-env.ts";
 import { TranslateError } from "./translate-error.ts";
@@ -11,35 +13,33 @@ export interface EnvScene {
   readonly pod: Pod;
   readonly container: Container;
   readonly podIPs: readonly string[];
+  /** Those that `fileKeyRef` names, as they were read for this instance. */
+  readonly files: EnvFiles;
   readonly facts: NodeFacts;
 }
 
 /**
  * The environment of a container: the Services that it may know of, then what `envFrom` brings, then what `env` says, in the order of the
  * spec; of a name given twice the last value counts. `$(NAME)` stands for the variables before it, `$$` for a dollar. An optional value
- * that is not there takes no variable's place. Throws `TranslateError` for a source it cannot read.
+ * that is not there takes no variable's place. Throws `TranslateError` for a source it cannot read, and for more than `portion` has room for.
  */
-export function environmentOf(scene: EnvScene): ReadonlyMap<string, string> {
+export function environmentOf(scene: EnvScene, { take, expand }: Portion): ReadonlyMap<string, string> {
   const environment = new Map(serviceEnvironment(scene.pod, scene.facts.cluster?.services ?? []));
   const put = (name: string, value: string) => {
     environment.delete(name);
-    environment.set(name, value);
+    environment.set(take(name), value);
   };
   for (const source of scene.container.envFrom ?? [])
-    for (const [name, value] of variablesOf(scene, source)) put(name, value);
+    for (const [name, value] of variablesOf(scene, source)) put(name, take(value));
   for (const variable of scene.container.env ?? []) {
     const { name, value: text = "", valueFrom: source } = variable;
-    const value = source === undefined ? expand(text.toWellFormed(), environment) : valueFrom(scene, variable);
-    if (value !== undefined) put(name, value);
+    if (source === undefined) put(name, expand(text.toWellFormed(), environment));
+    else {
+      const value = valueFrom(scene, variable);
+      if (value !== undefined) put(name, take(value));
+    }
   }
   return environment;
-}
-
-/** Replaces `$(NAME)` where the name is known, and `$$` by `$`; anything else stays as it is. */
-export function expand(text: string, environment: ReadonlyMap<string, string>): string {
-  return text.replace(/\$(\$|\(([^)]*)\))/g, (whole, what: string, name: string | undefined) =>
-    what === "$" ? "$" : (environment.get(name ?? "") ?? whole),
-  );
 }
 
 function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string | undefined {
@@ -47,7 +47,8 @@ function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string
   if (source?.resourceFieldRef !== undefined) return resourceValue(scene, source.resourceFieldRef);
   if (source?.configMapKeyRef !== undefined || source?.secretKeyRef !== undefined)
     return referencedValue(scene, source);
-  throw configError(`environment variable ${name}: values of files are not supported by this release yet`);
+  if (source?.fileKeyRef !== undefined) return fileValue(scene, source.fileKeyRef);
+  throw configError(`environment variable ${name}: its valueFrom is not supported by this release`);
 }
 
 /**

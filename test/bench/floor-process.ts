@@ -114,6 +114,7 @@ async function messagesFor(name: string): Promise<Messages> {
       podIPs: [],
       imageRef: image.ref,
       imageUser: image.user,
+      files: new Map(),
       facts,
     }),
   };

@@ -152,6 +152,31 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       expect(await bed.files.read("plain", 10)).toBe("mine");
     });
 
+    test("below a folder of others a file is found where their links lead, and nothing outside of it", async () => {
+      await bed.files.makeFolder("theirs/deep", 0o755);
+      await bed.files.write("theirs/deep/file", "inside", 0o600);
+      await bed.files.write("ours", "outside", 0o600);
+      const links = {
+        near: "deep/file",
+        far: "/deep/file",
+        back: "deep/../deep/file",
+        out: "../ours",
+        whole: bed.files.path("ours"),
+      };
+      for (const [name, target] of Object.entries(links)) await bed.files.link(`theirs/${name}`, target);
+      await bed.files.link("theirs/loop", "loop");
+      await bed.files.link("theirs/top", "../..");
+      const read = async (path: string, maxBytes = 100) =>
+        Buffer.from(await bed.files.readBeneath("theirs", path, maxBytes)).toString();
+      for (const path of ["deep/file", "/deep/./file", "near", "far", "back", "top/near", "../near"])
+        expect(await read(path)).toBe("inside");
+      for (const path of ["out", "whole", "../ours", "none"])
+        await expect(read(path)).rejects.toMatchObject({ code: "ENOENT" });
+      await expect(read("loop")).rejects.toMatchObject({ code: "ELOOP" });
+      await expect(read("deep")).rejects.toMatchObject({ code: "ENOTFILE" });
+      await expect(read("deep/file", 5)).rejects.toMatchObject({ code: "ETOOBIG" });
+    });
+
     test("no path leads out of the root", () => {
       for (const path of ["..", "../x", "a/../../x", "/../x", "a\0b"])
         expect(() => bed.files.path(path)).toThrow(expect.objectContaining({ code: "EOUTSIDE" }));

@@ -15,6 +15,7 @@ type Node =
 export type FilesVerb =
   | "read"
   | "readEnd"
+  | "readBeneath"
   | "makeFile"
   | "write"
   | "stat"
@@ -57,6 +58,10 @@ export class FakeDisk {
           const bytes = Buffer.from(this.#read(absolute, Number.POSITIVE_INFINITY));
           return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - maxBytes)));
         }),
+      readBeneath: (folder, path, maxBytes) =>
+        run("readBeneath", folder, (absolute) =>
+          Buffer.from(this.#read(this.#beneath(absolute, path.split("/"), "/"), maxBytes)),
+        ),
       makeFile: (path, mode, content = "") => run("makeFile", path, (absolute) => this.#write(absolute, content, mode)),
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
@@ -80,6 +85,18 @@ export class FakeDisk {
   #at(path: string): Node | undefined {
     const node = this.nodes.get(path);
     return node?.kind === "symlink" ? this.#at(resolve(dirname(path), node.target)) : node;
+  }
+
+  /** The path to which links lead whoever has the folder for its root. */
+  #beneath(root: string, names: readonly string[], from: string, links = 0): string {
+    if (links > 40) throw new FilesError("ELOOP", root, `${root} is a loop of symlinks`);
+    const [name, ...rest] = names;
+    if (name === undefined) return `${root}${from}`;
+    const path = resolve(from, name);
+    const node = this.nodes.get(resolve(`${root}${path}`));
+    if (node?.kind !== "symlink") return this.#beneath(root, rest, path, links);
+    const start = node.target.startsWith("/") ? "/" : from;
+    return this.#beneath(root, [...node.target.split("/").filter(Boolean), ...rest], start, links + 1);
   }
 
   #read(path: string, maxBytes: number): string {

@@ -1,0 +1,60 @@
+import { constants } from "node:fs";
+import { type FileHandle, open, readlink } from "node:fs/promises";
+
+/** Names what is there without opening it: no device hears of it, no FIFO waits. The same number on all machines that we are built for. */
+const O_PATH = 0o10000000;
+const MOST_LINKS = 40;
+/** Each level holds a file descriptor. */
+const DEEPEST = 64;
+
+/**
+ * What stands at a path below a folder in which others, who are not to be trusted, may make whatever they like, as a handle that names it
+ * and is not open for reading. Symlinks are followed as a process would to which the folder is the root: none leads out of it. Rejects with
+ * the kernel's codes (`ENOENT`, `ENOTDIR`, `ELOOP`).
+ *
+ * Each name is looked up in the open folder above it, and `..` goes back to the one that we came from, so that it does not matter what is
+ * renamed, or replaced by a link, meanwhile.
+ */
+export async function openBeneath(folder: string, path: string): Promise<FileHandle> {
+  const way = [await open(folder, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)];
+  const names = partsOf(path).toReversed();
+  let links = 0;
+  try {
+    for (let name = names.pop(); name !== undefined; name = names.pop()) {
+      if (name === "..") {
+        if (way.length > 1) await way.pop()?.close();
+        continue;
+      }
+      const place = `/proc/self/fd/${way.at(-1)?.fd}/${name}`;
+      const found = await open(place, O_PATH | constants.O_NOFOLLOW);
+      if (!(await isLink(found))) {
+        way.push(found);
+        if (way.length > DEEPEST) throw codeError("ENAMETOOLONG");
+        continue;
+      }
+      await found.close();
+      if (++links > MOST_LINKS) throw codeError("ELOOP");
+      const target = await readlink(place);
+      if (target.startsWith("/")) for (const each of way.splice(1)) await each.close();
+      names.push(...partsOf(target).toReversed());
+    }
+    return way.pop() as FileHandle;
+  } finally {
+    for (const each of way) await each.close();
+  }
+}
+
+async function isLink(found: FileHandle): Promise<boolean> {
+  try {
+    return (await found.stat()).isSymbolicLink();
+  } catch (error) {
+    await found.close();
+    throw error;
+  }
+}
+
+const partsOf = (path: string) => path.split("/").filter((name) => name !== "" && name !== ".");
+
+function codeError(code: string): Error {
+  return Object.assign(new Error(code), { code });
+}

@@ -16,6 +16,8 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
 const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
 /** Those of the pages are many, and tell little that a unit test or a scenario does not: they are for `npm test` alone. */
 const ofPages = /^test\/pages\//;
+/** Each takes some hundredth of a second, beside whatever else the machine has to do. */
+const LONGEST_OF_PAGES_MS = 30_000;
 const folders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
 
 /** What makes a test one that runs the upstream programs: it asks whether they can be had here. */
@@ -48,7 +50,7 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
 /** The tests of what Kubernetes' pages say. */
 export function pagesSuite(files: readonly TestFile[]): Suite {
   const ofThem = files.filter(({ path }) => ofPages.test(path));
-  return testSuite("pages of Kubernetes' documentation", ofThem);
+  return testSuite("pages of Kubernetes' documentation", ofThem, {}, LONGEST_OF_PAGES_MS);
 }
 
 /** A `bun test` over `files`, one file after the other. `env` is added to the environment. */

@@ -173,6 +173,17 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(await runtime.listPodSandbox({ podUid: config.metadata!.uid as PodUid })).toHaveLength(1);
     });
 
+    test("pods of the same name and another uid live side by side", async () => {
+      const sandboxes: SandboxId[] = [];
+      for (const uid of ["one", "other"]) {
+        const config = aSandbox({ metadata: { name: "same", uid, namespace: "contract", attempt: 0 } });
+        const sandbox = await runtime.runPodSandbox(config, "");
+        await runtime.createContainer(sandbox, aContainer("obeys-term", uid), config);
+        sandboxes.push(sandbox);
+      }
+      expect(new Set(sandboxes).size).toBe(2);
+    });
+
     test("stopping and removing twice, or what never was, succeeds", async () => {
       const { sandbox, container } = await aPod("obeys-term");
       for (const _ of ["once", "twice"]) await runtime.stopContainer(container, 5);

@@ -174,7 +174,7 @@ export class FakeRuntime implements Runtime {
       () => {
         if (config.metadata === undefined) throw refusal("runPodSandbox", "sandbox config must include metadata");
         for (const other of this.sandboxes.values())
-          if (aboutSandbox(other.config) === about)
+          if (isSameSandbox(other.config, config))
             throw refusal("runPodSandbox", `name "${about}" is reserved for "${other.id}"`);
         const sandbox = this.#newSandbox(config, runtimeHandler);
         this.#happened(sandbox, "created");
@@ -715,6 +715,11 @@ const refusal = (verb: string, why: string) => new CriError("UNKNOWN", verb, why
 
 function aboutSandbox({ metadata }: PodSandboxConfig): string {
   return `${metadata?.namespace}/${metadata?.name} #${metadata?.attempt}`;
+}
+
+/** Its uid is a part of the name that a runtime keeps for a sandbox: two pods may have the same name. */
+function isSameSandbox(a: PodSandboxConfig, b: PodSandboxConfig): boolean {
+  return aboutSandbox(a) === aboutSandbox(b) && a.metadata?.uid === b.metadata?.uid;
 }
 
 function aboutContainer(sandbox: PodSandboxConfig, { metadata }: ContainerConfig): string {

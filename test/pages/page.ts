@@ -73,6 +73,14 @@ export async function conditionOf(stage: Stage, type: string): Promise<PodCondit
   return (await statusOf(stage)).conditions?.find((condition) => condition.type === type);
 }
 
+/** Somebody else says something of the pod, in its status. */
+export async function setCondition(stage: Stage, type: string, status: "True" | "False"): Promise<void> {
+  const condition = { type, status, lastTransitionTime: "2026-01-01T00:00:00Z" };
+  const body = { status: { conditions: [condition] } };
+  await stage.kube.user.patch(pods("default"), "web", { type: "strategic", subresource: "status", body });
+  await stage.advance("1ms");
+}
+
 /** What happened to sandboxes and containers so far, in order: `0s sandbox started`, `0s a started`, `31s a stopped`. */
 export function happenings(stage: Stage, pattern = /started|stopped/): readonly string[] {
   const [{ at: start } = { at: 0 }] = stage.runtime.timeline;

@@ -7,6 +7,7 @@ import { containerNamed } from "../proto/kubernetes/containers.ts";
 import type { Container, Node, Pod } from "../proto/kubernetes/gen/types.ts";
 import { type ActScene, act, type Done } from "./act/act.ts";
 import { explain } from "./act/explain.ts";
+import type { ImageRecords } from "./act/image-records.ts";
 import { createLimiter } from "./act/limiter.ts";
 import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import type { LoginFiles } from "./act/node-logins.ts";
@@ -18,10 +19,12 @@ import type { Action } from "./decide/action.ts";
 import type { AdmittingNode } from "./decide/admitting-node.ts";
 import { containerHash } from "./decide/container-hash.ts";
 import type { SourceKind } from "./decide/desired.ts";
+import type { ImageVerification } from "./decide/image-access.ts";
 import { instanceKey, type ObservedContainer } from "./decide/observed.ts";
 import type { Settings } from "./decide/settings.ts";
 import { createDesiredPods, type DesiredPods } from "./desired/pods.ts";
 import { createPodRecords } from "./desired/records.ts";
+import { createImageAccess } from "./image-access.ts";
 import { createLoop } from "./loop.ts";
 import { followRuntime } from "./observed/follow.ts";
 import { createObservedImages, type ObservedImages } from "./observed/images.ts";
@@ -57,6 +60,8 @@ export interface AgentParts {
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
   /** Files with logins of the node for registries. */
   readonly loginFiles: LoginFiles;
+  /** Which images that are here a pod has to show a right to; undefined where nothing is written down of them either. */
+  readonly imageVerification: ImageVerification | undefined;
   readonly startPlaces: number;
   /** From 0 up to 1, for what is not to happen to all pods at once. */
   readonly random: () => number;
@@ -95,14 +100,14 @@ export function createAgent(parts: AgentParts): Agent {
   const stories = createPodStories(log);
   const node = createNodeStory(clock);
   const images = createObservedImages(runtime);
-  const files = createPodFiles(disk.root, disk.logs);
-  const lastWords = createLastWords(disk.root, disk.logs);
+  const [files, lastWords] = [createPodFiles(disk.root, disk.logs), createLastWords(disk.root, disk.logs)];
   const seen = createObservedPods({ runtime, images, files, lastWords, clock, log, wake });
   const probes = createProbing(
     { runtime, clock, log, wake, hostIPs: () => parts.settings().hostIPs, random: parts.random },
     (uid, pod, event) => cluster?.probed(uid, pod, event),
   );
-  const observed = withProbes(withLogLinks(seen, createLogLinks(disk, log)), probes);
+  const { records, withAccess } = createImageAccess(parts, () => cluster?.facts);
+  const observed = withProbes(withAccess(withLogLinks(seen, createLogLinks(disk, log))), probes);
   const desired = createDesiredPods({
     records: createPodRecords(disk.root, log),
     clock,
@@ -120,7 +125,8 @@ export function createAgent(parts: AgentParts): Agent {
     },
   });
   const telling = { root: disk.root, facts: parts.facts, wakeAll, tellOf: (...told: Told) => loop.tellOf(...told) };
-  const cluster = parts.join?.({ desired, imageSizeBytes: sizeOf(images), telling });
+  const ofImages = { imageSizeBytes: sizeOf(images), isAccessVerified: records !== undefined };
+  const cluster = parts.join?.({ desired, ...ofImages, telling });
   // What is added for a node that stands alone is nothing.
   const settingsNow = () => ({ ...parts.settings(), ...(cluster && { cluster: cluster.facts.settings() }) });
   const factsNow = () => ({ ...parts.facts(), ...(cluster && { cluster: cluster.facts.facts() }) });
@@ -145,7 +151,9 @@ export function createAgent(parts: AgentParts): Agent {
     startPlaces: parts.startPlaces,
     rooms: joinRooms(
       { desired, observed, probes, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
-      createActing({ ...parts, facts: factsNow }, observed, images, async (uid) => await cluster?.secured(uid)),
+      createActing({ ...parts, facts: factsNow }, observed, { images, records }, async (uid) => {
+        await cluster?.secured(uid);
+      }),
     ),
   });
 
@@ -278,12 +286,12 @@ function createBlindness(log: Log) {
 function createActing(
   parts: AgentParts,
   observed: ObservedPods,
-  images: ObservedImages,
+  { images, records }: { readonly images: ObservedImages; readonly records: ImageRecords | undefined },
   secured: (uid: PodUid) => Promise<void>,
 ): Rooms["act"] {
   const { runtime, clock, disk, mountsBelow, facts, loginFiles } = parts;
   const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
-  const settings = { runtime, clock, disk, mountsBelow, facts, pulls, loginFiles };
+  const settings = { runtime, clock, disk, mountsBelow, facts, pulls, loginFiles, records };
   const teardowns = createLimiter({ clock, places: parts.startPlaces, stuckAfterMs: STUCK_AFTER_MS });
   const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
     const work = () => act(settings, scene, action, signal);

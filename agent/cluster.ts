@@ -45,6 +45,8 @@ export interface ClusterNeeds {
   readonly desired: DesiredPods;
   /** How large the runtime says an image is; undefined where it cannot say. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
+  /** Pods have to show a right to images that are here already. */
+  readonly isAccessVerified: boolean;
   /** What it takes to tell pods of the cluster. */
   readonly telling: Pick<ClusterFactsParts, "root" | "wakeAll" | "tellOf"> & {
     /** What pods are told of the node; throws where it cannot tell. */
@@ -80,13 +82,16 @@ export interface Cluster {
 }
 
 /** Joins the rooms that face the cluster. */
-export function createCluster(parts: ClusterParts, { desired, imageSizeBytes, telling }: ClusterNeeds): Cluster {
+export function createCluster(
+  parts: ClusterParts,
+  { desired, imageSizeBytes, isAccessVerified, telling }: ClusterNeeds,
+): Cluster {
   const recorder = createEventRecorder(parts);
   const podOf = (uid: PodUid) => {
     const wanted = desired.get(uid);
     return wanted === "unknown" ? undefined : wanted?.pod;
   };
-  const events = createPodEvents({ recorder, imageSizeBytes, podOf });
+  const events = createPodEvents({ recorder, imageSizeBytes, isAccessVerified, podOf });
   const statuses = createPodStatusReport({
     ...parts,
     keepLast: desired.keepLast,

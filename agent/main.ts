@@ -96,6 +96,7 @@ async function runOn(
     ...(membership && { join: membership.join }),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     loginFiles: loginFiles(config.rootDir, workingDir(), process.env["HOME"]),
+    imageVerification: config.imageVerification,
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
     random: Math.random,
     atRest: createGiveBack(),

@@ -21,6 +21,7 @@ import { removeInstanceLogs } from "./container-logs.ts";
 import { readEnvFiles } from "./env-files.ts";
 import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
 import { makeHostsFile } from "./hosts.ts";
+import type { ImageRecords } from "./image-records.ts";
 import type { LoginFiles } from "./node-logins.ts";
 import { pullImage } from "./pull.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
@@ -43,6 +44,8 @@ export interface ActSettings {
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly pulls: SharedPulls;
   readonly loginFiles: LoginFiles;
+  /** Undefined where nobody has to show a right to an image that is here. */
+  readonly records: ImageRecords | undefined;
   readonly facts: () => NodeFacts;
 }
 
@@ -99,8 +102,8 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
   }
 }
 
-const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, facts }: ActSettings) => {
-  return { runtime, pulls, machine, loginFiles, facts };
+const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, records, facts }: ActSettings) => {
+  return { runtime, pulls, machine, loginFiles, records, facts };
 };
 const hookSettings = ({ runtime, clock, disk: { root }, facts }: ActSettings) => ({ runtime, clock, root, facts });
 

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
-import { asRpcError, CriError } from "../../cri/error.ts";
+import { asRpcError, type CriCode, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Files } from "../../host/files.ts";
 import { AuthConfig } from "../../proto/cri/gen/api.ts";
+import type { ImagePullCredentials } from "../../proto/kubelet/image-records.ts";
 import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { imageOf } from "../decide/image.ts";
@@ -10,6 +11,8 @@ import type { ObservedPod } from "../decide/observed.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import { loginsFor, type RegistryLogin } from "../translate/registry-logins.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
+import type { ImageRecords } from "./image-records.ts";
+import { hashOfLogin } from "./login-hash.ts";
 import { type LoginFiles, readNodeLogins } from "./node-logins.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
 
@@ -19,6 +22,8 @@ export interface PullSettings {
   readonly machine: Pick<Files, "read">;
   readonly loginFiles: LoginFiles;
   readonly facts: () => NodeFacts;
+  /** Undefined where nobody has to show a right to an image that is here. */
+  readonly records: Pick<ImageRecords, "begins" | "succeeded" | "failed"> | undefined;
 }
 
 export interface PullScene {
@@ -36,7 +41,7 @@ const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
  * need it by the same logins. Resolves with its reference; rejects with `CriError` or `TranslateError`.
  */
 export async function pullImage(settings: PullSettings, scene: PullScene, signal: AbortSignal): Promise<string> {
-  const { runtime, pulls, machine, loginFiles, facts } = settings;
+  const { runtime, pulls, machine, loginFiles, facts, records } = settings;
   const { pod, observed, image, began } = scene;
   const node = facts();
   const [sandbox = FIRST_SANDBOX] = observed.sandboxes;
@@ -46,31 +51,70 @@ export async function pullImage(settings: PullSettings, scene: PullScene, signal
     (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
   );
   const pull = (ended: AbortSignal) =>
-    pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended }));
+    recorded(records, image, () =>
+      pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended })),
+    );
   return await pulls.pull({ image, sharedBy: fingerprintOf(logins), mustBeNew, pull, began }, signal);
 }
 
 /** Whoever pulls by the same logins may have what the other one pulls. */
 function fingerprintOf(logins: readonly RegistryLogin[]): string {
-  return logins.length === 0 ? "" : createHash("sha256").update(JSON.stringify(logins)).digest("hex");
+  if (logins.length === 0) return "";
+  const words = logins.map(({ username, password }) => [username, password]);
+  return createHash("sha256").update(JSON.stringify(words)).digest("hex");
+}
+
+interface Pulled {
+  readonly imageRef: string;
+  /** By which it was let in; undefined: as anybody. */
+  readonly login: RegistryLogin | undefined;
+}
+
+/** Writes down that the image is being pulled, and then by whose right it was. */
+async function recorded(records: PullSettings["records"], image: string, pull: () => Promise<Pulled>): Promise<string> {
+  if (records === undefined) return (await pull()).imageRef;
+  await records.begins(image);
+  try {
+    const { imageRef, login } = await pull();
+    await records.succeeded(image, imageRef, credentialsOf(login));
+    return imageRef;
+  } catch (error) {
+    await records.failed(image, isRefusal(error));
+    throw error;
+  }
+}
+
+/** What the node has, or nobody needs, each of its pods may use. */
+function credentialsOf(login: RegistryLogin | undefined): ImagePullCredentials {
+  if (login?.owner === undefined) return { nodePodsAccessible: true };
+  const { kind, ...owner } = login.owner;
+  if (kind === "serviceAccount") return { kubernetesServiceAccounts: [owner] };
+  return { kubernetesSecrets: [{ ...owner, credentialHash: hashOfLogin(login) }] };
 }
 
 async function pullWithAny(
   logins: readonly RegistryLogin[],
   pull: (auth: AuthConfig | undefined) => Promise<string>,
-): Promise<string> {
-  if (logins.length === 0) return await pull(undefined);
+): Promise<Pulled> {
+  if (logins.length === 0) return { imageRef: await pull(undefined), login: undefined };
   const failures: CriError[] = [];
-  for (const { username, password } of logins)
+  for (const login of logins)
     try {
-      return await pull(AuthConfig.fromPartial({ username, password }));
+      const { username, password } = login;
+      return { imageRef: await pull(AuthConfig.fromPartial({ username, password })), login };
     } catch (error) {
-      const isRefusal = error instanceof CriError && error.code !== "UNAVAILABLE" && error.code !== "CANCELLED";
-      if (!isRefusal) throw error;
+      if (!isRefusal(error)) throw error;
       failures.push(error);
     }
   throw together(failures);
 }
+
+/** The runtime itself has said no; of anything else nobody knows how it has ended. */
+function isRefusal(error: unknown): error is CriError {
+  return error instanceof CriError && !UNHEARD.has(error.code);
+}
+
+const UNHEARD: ReadonlySet<CriCode> = new Set(["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"]);
 
 /** As the kubelet lists them: each once, in brackets where they are several. */
 function together(failures: readonly CriError[]): CriError | undefined {

@@ -1,4 +1,8 @@
-import type { LogFormat, RegistrationTaint } from "../../proto/kubelet/config.ts";
+import type {
+  ImagePullCredentialsVerificationPolicy,
+  LogFormat,
+  RegistrationTaint,
+} from "../../proto/kubelet/config.ts";
 
 /** What the rooms are told: resolved once at start, deeply frozen, in the units the names end with. */
 export interface Config {
@@ -28,6 +32,11 @@ export interface Config {
   /** Pulls per second; 0 is no limit. */
   readonly registryPullQPS: number;
   readonly registryBurst: number;
+
+  /** Which images that are here a pod has to show a right to; undefined where nothing is written down of them either. */
+  readonly imageVerification:
+    | { readonly policy: ImagePullCredentialsVerificationPolicy; readonly allowlist: readonly string[] }
+    | undefined;
 
   readonly maxContainerRestartPeriodMs: number;
   readonly clusterDNS: readonly string[];

@@ -270,4 +270,5 @@ export type FeatureGateName = keyof typeof featureGates;
 export const heededGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "CustomCPUCFSQuotaPeriod",
   "KubeletCrashLoopBackOffMax",
+  "KubeletEnsureSecretPulledImages",
 ]);

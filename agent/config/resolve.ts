@@ -48,6 +48,10 @@ export function resolveConfig(
     maxParallelImagePulls: kubelet.serializeImagePulls ? 1 : kubelet.maxParallelImagePulls,
     registryPullQPS: kubelet.registryPullQPS,
     registryBurst: kubelet.registryBurst,
+    imageVerification: kubelet.imagePullCredentialsVerificationPolicy && {
+      policy: kubelet.imagePullCredentialsVerificationPolicy,
+      allowlist: kubelet.preloadedImagesVerificationAllowlist,
+    },
     maxContainerRestartPeriodMs: msOf(kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? longestRestartPeriod),
     clusterDNS: kubelet.clusterDNS,
     clusterDomain: kubelet.clusterDomain,

@@ -27,7 +27,6 @@ const noCpuManager = "containers share all CPUs";
 const noMemoryManager = "containers share all memory";
 const noTopologyManager = "resources are not aligned to NUMA nodes";
 const noShutdown = "a shutdown of the machine does not end pods in order yet";
-const noVerification = "an image on the node is used without asking for its pull credentials again";
 const noIptables = "no iptables rules are written";
 const oneLogStream = "all log lines go to one stream, unbuffered";
 
@@ -145,13 +144,12 @@ export const schema = {
 
   registryPullQPS: done("*int32", { default: 5, ...natural }),
   registryBurst: done("int32", { default: 10, ...natural }),
-  imagePullCredentialsVerificationPolicy: later("string", noVerification, {
+  imagePullCredentialsVerificationPolicy: done("string", {
     default: "NeverVerifyPreloadedImages",
     allowed: ["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"],
     gate: "KubeletEnsureSecretPulledImages",
-    implementedValues: ["NeverVerify"],
   }),
-  preloadedImagesVerificationAllowlist: later("[]string", noVerification, {
+  preloadedImagesVerificationAllowlist: done("[]string", {
     must: "an image name without tag or digest, or a prefix ending in /*",
   }),
   eventRecordQPS: done("*int32", { default: 50, ...natural }),

@@ -15,7 +15,7 @@ import type {
 import { whyNoReference } from "../../proto/kubernetes/image-reference.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { beginningOf } from "../../proto/utf8.ts";
-import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
+import { awaitsNetwork, awaitsPullSecrets, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
@@ -212,7 +212,7 @@ function pullUnderWay(image: string, { pulls }: PodMemory): string | undefined {
 
 /** Why this very container cannot start, in the words that Kubernetes has for it. */
 function failureOf(
-  { observed, memory, now }: StatusScene,
+  { desired, observed, memory, settings, now }: StatusScene,
   container: Container,
   previous: ObservedContainer | undefined,
 ): NonNullable<ContainerState["waiting"]> | undefined {
@@ -229,7 +229,7 @@ function failureOf(
       reason: "InvalidImageName",
       message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": ${whyNoReference(container.image ?? "")}`,
     };
-  if (need?.kind === "missing")
+  if (need?.kind === "missing" && !awaitsPullSecrets(desired.pod, settings))
     return {
       reason: "ErrImageNeverPull",
       message: `Container image "${container.image ?? ""}" is not present with pull policy of Never`,

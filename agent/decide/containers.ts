@@ -172,6 +172,10 @@ function planStart(
     case "invalid":
       return "free";
     case "missing":
+      // Whether the image is for this pod may follow from them.
+      if (awaitsPullSecrets(pod, settings)) return "taken";
+      plan.waitUntil(now + ASK_AGAIN_MS);
+      return "free";
     case "uninspectable":
       // Nobody tells when an image arrives: it is asked for again as often as the kubelet syncs a pod.
       plan.waitUntil(now + ASK_AGAIN_MS);

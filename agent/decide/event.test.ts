@@ -45,10 +45,10 @@ const stopSandbox: Action = { kind: "stopSandbox", id: "s" as SandboxId, why };
 const show = (events: readonly PodEvent[]) =>
   events.map(({ type, reason, message, container = "-" }) => `${type} ${reason} ${container} ${message}`);
 const begin = (action: Action, pulled: readonly string[] = [], of: Pod | undefined = pod) =>
-  show(eventsAtBegin({ action }, { pod: of, pulled: new Set(pulled) }));
+  show(eventsAtBegin({ action }, { pod: of, pulled: new Set(pulled), isAccessVerified: true }));
 const end = (action: Action, result: Taken["result"] = { ok: true }, sizeBytes?: number, of: Pod | undefined = pod) => {
   const taken: Taken = { uid, pod: "shop/web", action, startedAt: 0, beganAt: 1000, endedAt: 3500, result };
-  return show(eventsAtEnd(taken, { pod: of, pulled: new Set() }, sizeBytes));
+  return show(eventsAtEnd(taken, { pod: of }, sizeBytes));
 };
 const failed = (message: string, reason = "Reason", isOutage = false) =>
   ({ ok: false, reason, message, isOutage }) as const;

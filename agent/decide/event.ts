@@ -17,14 +17,18 @@ export interface PodEvent {
   readonly container?: string;
 }
 
-/** The pod as it is wanted, where somebody wants it; and the images that were pulled for it, and not used yet. */
 export interface EventScene {
+  /** The pod as it is wanted, where somebody wants it. */
   readonly pod: Pod | undefined;
+  /** The images that were pulled for it, and not used yet. */
   readonly pulled: ReadonlySet<string>;
+  /** Pods have to show a right to images that are here already. */
+  readonly isAccessVerified: boolean;
 }
 
 /** What is told of an action when it begins. */
-export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pulled }: EventScene): readonly PodEvent[] {
+export function eventsAtBegin({ action }: Pick<Beginning, "action">, scene: EventScene): readonly PodEvent[] {
+  const { pod, pulled, isAccessVerified } = scene;
   switch (action.kind) {
     case "pullImage": {
       const container = containerOf(pod, action.image);
@@ -34,8 +38,8 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pull
       const container = pod && containerNamed(pod, action.name);
       if (pulled.has(action.image) || container?.imagePullPolicy === "Always") return [];
       const image = container?.image ?? action.image;
-      const message = `Container image "${image}" already present on machine and can be accessed by the pod`;
-      return [normal("Pulled", message, action.name)];
+      const access = isAccessVerified ? " and can be accessed by the pod" : "";
+      return [normal("Pulled", `Container image "${image}" already present on machine${access}`, action.name)];
     }
     case "runSandbox":
       return action.attempt === 0
@@ -57,7 +61,11 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, { pod, pull
 }
 
 /** What is told of an action when it has ended. `imageSizeBytes` is that of the image that was pulled, where it is known. */
-export function eventsAtEnd(taken: Taken, { pod }: EventScene, imageSizeBytes?: number): readonly PodEvent[] {
+export function eventsAtEnd(
+  taken: Taken,
+  { pod }: Pick<EventScene, "pod">,
+  imageSizeBytes?: number,
+): readonly PodEvent[] {
   const { uid, action, result } = taken;
   if (result === "given up") return [];
   if (!result.ok) return result.isOutage ? [] : failureEvents({ uid, action }, pod, result);

@@ -8,7 +8,7 @@ export type ImageNeed =
   | { readonly kind: "ready"; readonly ref: string }
   | { readonly kind: "pull"; readonly why: string }
   | { readonly kind: "pulling" }
-  /** `imagePullPolicy: Never`, and the image is not there: only somebody else can change that. */
+  /** `imagePullPolicy: Never`, and the image is not there, or not for this pod, which has no need to know: only somebody else can change that. */
   | { readonly kind: "missing" }
   /** No registry can have an image of that name. */
   | { readonly kind: "invalid" }
@@ -21,7 +21,7 @@ export type ImageNeed =
  * Whether a container that has to be created may use its image now.
  *
  * `Always` asks the registry once for every instance of the container: a pull counts until an instance is created of it. The
- * other policies ask the runtime whether the image is present.
+ * other policies ask the runtime whether the image is present; where the pod has shown no right to it, `IfNotPresent` asks the registry too.
  */
 export function imageNeed(container: Container, observed: ObservedPod, memory: PodMemory): ImageNeed {
   const image = imageOf(container);
@@ -31,17 +31,18 @@ export function imageNeed(container: Container, observed: ObservedPod, memory: P
   const presence = observed.images.get(image);
   if (presence === undefined) return { kind: "unasked" };
   if (presence.present === "unknown") return { kind: "uninspectable", message: presence.message };
-  const isPresent = presence.present;
+  const isHere = presence.present;
+  const isFree = presence.present && presence.isUnverified !== true;
+  const own = isHere && pull?.state === "pulled" && !pull.usedBy.has(container.name) ? pull : undefined;
   switch (container.imagePullPolicy) {
     case "Never":
-      return isPresent ? { kind: "ready", ref: presence.ref } : { kind: "missing" };
-    case "Always": {
-      const isOwn = pull?.state === "pulled" && !pull.usedBy.has(container.name);
-      if (isOwn && isPresent) return { kind: "ready", ref: pull.ref };
-      return { kind: "pull", why: "its pull policy is Always" };
-    }
+      return isFree ? { kind: "ready", ref: presence.ref } : { kind: "missing" };
+    case "Always":
+      return own ? { kind: "ready", ref: own.ref } : { kind: "pull", why: "its pull policy is Always" };
     default:
-      return isPresent ? { kind: "ready", ref: presence.ref } : { kind: "pull", why: "it is not on this node" };
+      if (isFree) return { kind: "ready", ref: presence.ref };
+      if (own) return { kind: "ready", ref: own.ref };
+      return { kind: "pull", why: isHere ? "the registry has to let this pod have it too" : "it is not on this node" };
   }
 }
 

@@ -95,6 +95,8 @@ export type ImagePresence =
       readonly user: ImageUser;
       /** Where the runtime tells. */
       readonly sizeBytes?: number;
+      /** It was pulled by the right of others: the registry has to let this pod have it too. */
+      readonly isUnverified?: true;
     }
   | { readonly present: false }
   /** The runtime could not say. */

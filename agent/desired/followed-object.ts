@@ -100,5 +100,5 @@ function resourceOf({ kind, namespace }: Reference): Resource<Secret | ConfigMap
 function kept(object: Secret | ConfigMap): Referent {
   const values = Object.entries(object.data ?? {}).filter(([, value]) => typeof value === "string");
   const type = "type" in object && typeof object.type === "string" ? object.type : "";
-  return { type, data: Object.fromEntries(values) };
+  return { uid: object.metadata.uid ?? "", type, data: Object.fromEntries(values) };
 }

@@ -32,6 +32,7 @@ function createScene(
   const lines: string[] = [];
   const about: Event["involvedObject"][] = [];
   const events = createPodEvents({
+    isAccessVerified: true,
     recorder: {
       record(reference, { reason, message }, at) {
         about.push(reference);

@@ -24,6 +24,8 @@ export interface PodEventsSettings {
   readonly podOf: (uid: PodUid) => Pod | undefined;
   /** How large the runtime says an image is; undefined where it cannot say. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
+  /** Pods have to show a right to images that are here already. */
+  readonly isAccessVerified: boolean;
 }
 
 interface Memory {
@@ -35,7 +37,7 @@ interface Memory {
   status: PodStatus | undefined;
 }
 
-export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSettings): PodEvents {
+export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerified }: PodEventsSettings): PodEvents {
   const memories = new Map<PodUid, Memory>();
 
   function memoryOf(uid: PodUid): Memory {
@@ -46,7 +48,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes }: PodEventsSe
     return memory;
   }
 
-  const sceneOf = (uid: PodUid): EventScene => ({ pod: podOf(uid), pulled: memoryOf(uid).pulled });
+  const sceneOf = (uid: PodUid): EventScene => ({ pod: podOf(uid), pulled: memoryOf(uid).pulled, isAccessVerified });
 
   /** True for the first time that this is told of a stop, and for all that is told of anything else. */
   function isNews({ uid, action }: Pick<Beginning, "uid" | "action">, { message }: PodEvent): boolean {

@@ -8,9 +8,9 @@ import { createPortion } from "./expansion.ts";
 
 const base64 = (text: string | Uint8Array) => Buffer.from(text).toString("base64");
 const secret = (name: string, data: Readonly<Record<string, string>>) =>
-  [referenceKey({ kind: "secret", namespace: "shop", name }), { type: "Opaque", data }] as const;
+  [referenceKey({ kind: "secret", namespace: "shop", name }), { uid: "u", type: "Opaque", data }] as const;
 const configMap = (name: string, data: Readonly<Record<string, string>>) =>
-  [referenceKey({ kind: "configmap", namespace: "shop", name }), { type: "", data }] as const;
+  [referenceKey({ kind: "configmap", namespace: "shop", name }), { uid: "u", type: "", data }] as const;
 const absent = (kind: "secret" | "configmap", name: string) =>
   [referenceKey({ kind, namespace: "shop", name }), "absent"] as const;
 

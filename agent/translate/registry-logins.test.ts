@@ -15,6 +15,7 @@ const auths = (from: string, ...locations: readonly string[]) =>
 const json = (name: string, ...locations: readonly string[]): readonly [string, Referent] => [
   keyOf(name),
   {
+    uid: name,
     type: "kubernetes.io/dockerconfigjson",
     data: { ".dockerconfigjson": base64(JSON.stringify({ auths: auths(name, ...locations) })) },
   },
@@ -81,10 +82,10 @@ test("the longest place counts first, then the order of the Secrets, then the no
 test("the older kind of Secret is read too, and one of another type has no login", () => {
   const data = base64(JSON.stringify(auths("old", "r.example")));
   const referents = new Map<string, Referent | "absent">([
-    [keyOf("old"), { type: "kubernetes.io/dockercfg", data: { ".dockercfg": data } }],
-    [keyOf("opaque"), { type: "Opaque", data: { ".dockercfg": data } }],
-    [keyOf("odd"), { type: "constructor", data: {} }],
-    [keyOf("empty"), { type: "kubernetes.io/dockercfg", data: {} }],
+    [keyOf("old"), { uid: "u", type: "kubernetes.io/dockercfg", data: { ".dockercfg": data } }],
+    [keyOf("opaque"), { uid: "u", type: "Opaque", data: { ".dockercfg": data } }],
+    [keyOf("odd"), { uid: "u", type: "constructor", data: {} }],
+    [keyOf("empty"), { uid: "u", type: "kubernetes.io/dockercfg", data: {} }],
     [keyOf("absent"), "absent"],
   ]);
   expect(namesOf(podOf("opaque", "odd", "empty", "absent", "old"), "r.example/app", referents)).toEqual([
@@ -104,7 +105,7 @@ const broken: readonly [sentence: string, text: string][] = [
 ];
 for (const [sentence, text] of broken)
   test(`a Secret with ${sentence} fails the pull, and says of itself only its name`, () => {
-    const referent = { type: "kubernetes.io/dockerconfigjson", data: { ".dockerconfigjson": base64(text) } };
+    const referent = { uid: "u", type: "kubernetes.io/dockerconfigjson", data: { ".dockerconfigjson": base64(text) } };
     expect(() => loginsFor(podOf("bad"), "r.example/app", new Map([[keyOf("bad"), referent]]), [])).toThrow(
       expect.objectContaining({
         reason: "ErrImagePull",
@@ -129,7 +130,7 @@ const files: readonly [sentence: string, text: string, logins: RegistryLogins][]
   [
     "name and password may stand for themselves",
     '{"auths":{"r":{"username":"x","password":"y","email":"e"}}}',
-    [["r", { username: "x", password: "y" }]],
+    [["r", { username: "x", password: "y", email: "e" }]],
   ],
 ];
 for (const [sentence, text, logins] of files)

@@ -9,6 +9,18 @@ import { TranslateError } from "./translate-error.ts";
 export interface RegistryLogin {
   readonly username: string;
   readonly password: string;
+  /** Registries do not ask for it; the kubelet's hash of a login has it in it. */
+  readonly email?: string;
+  /** Whose it is; left out for what all pods of the node have. */
+  readonly owner?: LoginOwner;
+}
+
+/** The object of the API by whose right a pod has a login. */
+export interface LoginOwner {
+  readonly kind: "secret" | "serviceAccount";
+  readonly uid: string;
+  readonly namespace: string;
+  readonly name: string;
 }
 
 /** Logins by where they hold: a registry, or a part of one, such as `https://registry.example:5000/team`. */
@@ -30,32 +42,42 @@ export function readLogins(text: string, format: LoginsFormat): RegistryLogins |
 /** `auth` is `username:password` in base64, and counts more than what stands beside it. */
 function readLogin(entry: unknown): RegistryLogin | undefined {
   if (!isObject(entry)) return undefined;
-  const { username = "", password = "", auth = "" } = entry;
-  if (typeof username !== "string" || typeof password !== "string" || typeof auth !== "string") return undefined;
-  if (auth === "") return { username, password };
-  const bytes = decodeBase64(auth);
+  const { username = "", password = "", auth = "", email = "" } = entry;
+  if ([username, password, auth, email].some((text) => typeof text !== "string")) return undefined;
+  const rest = email === "" ? {} : { email: String(email) };
+  if (auth === "") return { username: String(username), password: String(password), ...rest };
+  const bytes = decodeBase64(String(auth));
   const parts = bytes && /^([^:]*):(.*)$/s.exec(fromUtf8(bytes));
-  return parts ? { username: parts[1] ?? "", password: parts[2] ?? "" } : undefined;
+  return parts ? { username: parts[1] ?? "", password: parts[2] ?? "", ...rest } : undefined;
 }
 
 /**
- * The logins to try for an image, in the kubelet's order: those of the pod's own Secrets, then those of the node; of each, what holds for the
- * longest part of the image's name first. Secrets that are not known are left out. Throws `TranslateError` for a Secret that cannot be read.
+ * The logins to try for an image, in the kubelet's order: those of the pod's own Secrets, those of the node's files, those that its providers
+ * have given; of each, what holds for the longest part of the image's name first. Secrets that are not known are left out. Throws
+ * `TranslateError` for a Secret that cannot be read.
  */
 export function loginsFor(
   pod: Pod,
   image: string,
   referents: Referents | undefined,
   ofNode: RegistryLogins,
+  provided: RegistryLogins = [],
 ): readonly RegistryLogin[] {
   const repository = repositoryOf(image);
+  return [...ownLoginsFor(pod, image, referents), ...matching(ofNode, repository), ...matching(provided, repository)];
+}
+
+/** Those of the pod's own Secrets alone. Throws as {@link loginsFor} does. */
+export function ownLoginsFor(pod: Pod, image: string, referents: Referents | undefined): readonly RegistryLogin[] {
   const own = pullSecretReferences(pod).flatMap((reference) => {
     const secret = referents?.get(referenceKey(reference));
-    return secret === undefined || secret === "absent"
-      ? []
-      : loginsOfSecret(`${reference.namespace}/${reference.name}`, secret);
+    if (secret === undefined || secret === "absent") return [];
+    const { namespace, name } = reference;
+    const owner: LoginOwner = { kind: "secret", uid: secret.uid, namespace, name };
+    const logins = loginsOfSecret(`${namespace}/${name}`, secret);
+    return logins.map(([location, login]) => [location, { ...login, owner }] as const);
   });
-  return [...matching(own, repository), ...matching(ofNode, repository)];
+  return matching(own, repositoryOf(image));
 }
 
 const secretKeys: Readonly<Record<string, readonly [key: string, format: LoginsFormat]>> = {

@@ -11,6 +11,7 @@ export interface Reference {
 
 /** As much of the object as pods are told, the values of a Secret in base64. */
 export interface Referent {
+  readonly uid: string;
   /** Of a Secret, such as `kubernetes.io/dockerconfigjson`. */
   readonly type: string;
   readonly data: Readonly<Record<string, string>>;

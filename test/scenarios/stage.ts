@@ -1,6 +1,7 @@
 import { type Agent, createAgent } from "../../agent/agent.ts";
 import { type ClusterNeeds, createCluster } from "../../agent/cluster.ts";
 import { admittingNode } from "../../agent/decide/admitting-node.ts";
+import type { ImageVerification } from "../../agent/decide/image-access.ts";
 import type { OfferedPod } from "../../agent/decide/merge.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import type { PodReport } from "../../agent/report/pod-story.ts";
@@ -26,6 +27,7 @@ export interface StageOptions {
   readonly startPlaces?: number;
   readonly maxContainerRestartPeriodMs?: number;
   readonly parallelPulls?: number;
+  readonly verification?: ImageVerification["policy"];
   /** The cluster's own if left out. */
   readonly clusterDNS?: readonly string[];
   /** The node belongs to a cluster: its pods come from an API server too. */
@@ -144,6 +146,7 @@ export class Stage {
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       random: () => 0,
       atRest: () => {},
+      imageVerification: { policy: this.#options.verification ?? "NeverVerifyPreloadedImages", allowlist: [] },
       startPlaces: this.#options.startPlaces ?? 4,
     });
     this.agent.stories.subscribe(() => life.signal.aborted || this.#tellStatuses());

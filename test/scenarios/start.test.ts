@@ -42,9 +42,9 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s report web Pending: a waiting ErrImagePull
-      0s web: run sandbox (attempt 0): the pod has none
       5s report web Pending: a waiting ImagePullBackOff
       10s web: failed to pull image app:1: it is not on this node: the registry does not answer
       10s report web Pending: a waiting ErrImagePull
@@ -79,8 +79,8 @@ scenario(
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: prepare volumes
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
-      0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: run sandbox (attempt 0): the pod has none
+      0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
       0s report web Pending: a waiting ErrImagePull, b running"
@@ -110,8 +110,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ErrImageNeverPull, b waiting ContainerCreating
       0s web: prepare volumes
-      0s web: pull image busybox:1: its pull policy is Always
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: pull image busybox:1: its pull policy is Always
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
       0s report web Pending: a waiting ErrImageNeverPull, b running

@@ -1,0 +1,168 @@
+import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
+import { FilesError } from "../../host/files.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { createImageRecords } from "./image-records.ts";
+
+const IMAGE = "docker.io/testing/test:latest";
+const REF = "testimageref";
+/** The names that the kubelet gives to files about these. */
+const INTENT = "/root/image_manager/pulling/sha256-aef2af226629a35d5f3ef0fdbb29fdbebf038d0acd8850590e8c48e1e283aa56";
+const RECORD = "/root/image_manager/pulled/sha256-b3c0cc4278800b03a308ceb2611161430df571ca733122f0a40ac8b9792a9064";
+const bySecret = {
+  kubernetesSecrets: [
+    { uid: "testsecretuid", namespace: "default", name: "pull-secret", credentialHash: "testsecrethash" },
+  ],
+};
+/** As the kubelet writes them. */
+const intentText = `{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"${IMAGE}"}\n`;
+const recordText = `{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","lastUpdatedTime":"2026-01-01T00:00:00Z","imageRef":"testimageref","credentialMapping":{"docker.io/testing/test":{"kubernetesSecrets":[{"uid":"testsecretuid","namespace":"default","name":"pull-secret","credentialHash":"testsecrethash"}]}}}\n`;
+
+/** A node with such files, and with images that the runtime has. */
+async function nodeOf(files: Readonly<Record<string, string>> = {}) {
+  const clock = { now: () => Date.parse("2026-01-01T00:00:00Z") };
+  const disk = new FakeDisk(clock.now);
+  const root = disk.at("/root");
+  for (const folder of ["", "image_manager/pulling", "image_manager/pulled"]) await root.makeFolder(folder, 0o700);
+  for (const [path, text] of Object.entries(files)) await disk.at("/").write(path, text, 0o600);
+  const log = new FakeLog();
+  const present = new Map<string, string>();
+  const node = { refOf: async (image: string) => present.get(image) };
+  const start = () => createImageRecords({ root, refOf: (image) => node.refOf(image), clock, log });
+  const textOf = async (path: string) =>
+    await disk
+      .at("/")
+      .read(path, 1 << 20)
+      .catch(() => undefined);
+  const left = () => disk.paths().filter((path) => path.includes("/sha256-"));
+  return { disk, log, present, node, start, textOf, left };
+}
+
+test("a pull is written down as by the kubelet, its end too", async () => {
+  const { start, textOf, left } = await nodeOf();
+  const records = start();
+  await records.begins(IMAGE);
+  expect(await textOf(INTENT)).toBe(intentText);
+  expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere: true, record: undefined });
+  await records.succeeded(IMAGE, REF, bySecret);
+  expect([left(), await textOf(RECORD)]).toEqual([[RECORD], recordText]);
+  expect((await start().of(IMAGE, REF)).record?.credentialMapping).toEqual({ "docker.io/testing/test": bySecret });
+});
+
+test("records of the kubelet are read, those of its first version too", async () => {
+  const { start } = await nodeOf({ [RECORD]: recordText.replace("v1beta1", "v1alpha1") });
+  expect((await start().of(IMAGE, REF)).record?.credentialMapping).toEqual({ "docker.io/testing/test": bySecret });
+});
+
+test("an image without a record was put there by somebody else", async () => {
+  const { start } = await nodeOf();
+  expect(await start().of(IMAGE, REF)).toEqual({ isPulledHere: false, record: undefined });
+});
+
+test("a pull that the runtime has refused leaves nothing, one whose end nobody has heard leaves its intent", async () => {
+  const { start, left } = await nodeOf();
+  const records = start();
+  await records.begins(IMAGE);
+  await records.failed(IMAGE, true);
+  expect(left()).toEqual([]);
+  await records.begins(IMAGE);
+  await records.failed(IMAGE, false);
+  expect(left()).toEqual([INTENT]);
+  // Nor does a later refusal say anything of that one.
+  await records.begins(IMAGE);
+  await records.failed(IMAGE, true);
+  expect([left(), await records.of(IMAGE, REF)]).toEqual([[INTENT], { isPulledHere: true, record: undefined }]);
+});
+
+test("of two pulls of one image the first end leaves the intent of the other one", async () => {
+  const { start, left } = await nodeOf();
+  const records = start();
+  await Promise.all([records.begins(IMAGE), records.begins(IMAGE)]);
+  await records.failed(IMAGE, true);
+  expect(left()).toEqual([INTENT]);
+  await records.succeeded(IMAGE, REF, { nodePodsAccessible: true });
+  expect(left()).toEqual([RECORD]);
+});
+
+test("whoever died in a pull leaves an image that nobody has a right to, if it is there", async () => {
+  const { start, present, left } = await nodeOf({ [INTENT]: intentText });
+  present.set(IMAGE, REF);
+  const { isPulledHere, record } = await start().of("other:1", REF);
+  expect([isPulledHere, record?.credentialMapping, left()]).toEqual([true, {}, [RECORD]]);
+});
+
+test("where it is not there, the intent stays until a pull of it succeeds", async () => {
+  const { start, left } = await nodeOf({ [INTENT]: intentText });
+  const records = start();
+  expect(await records.of(IMAGE, "another")).toEqual({ isPulledHere: true, record: undefined });
+  expect(left()).toEqual([INTENT]);
+  await records.begins(IMAGE);
+  await records.succeeded(IMAGE, REF, bySecret);
+  expect(left()).toEqual([RECORD]);
+});
+
+test("as long as the runtime cannot be asked, nobody is told anything", async () => {
+  const { start, node, present } = await nodeOf({ [INTENT]: intentText });
+  const ask = node.refOf;
+  node.refOf = () => Promise.reject(new CriError("UNAVAILABLE", "ImageStatus", "away"));
+  const records = start();
+  const failure: unknown = await records.of(IMAGE, REF).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(CriError);
+  node.refOf = ask;
+  present.set(IMAGE, REF);
+  expect((await records.of(IMAGE, REF)).record?.credentialMapping).toEqual({});
+});
+
+const torn: readonly [sentence: string, text: string][] = [
+  ["cut short", recordText.slice(0, 90)],
+  ["empty", ""],
+  ["of another image", recordText.replaceAll(REF, "another")],
+  ["with a field that nobody knows", recordText.replace('"uid"', '"id"')],
+  ["of another kind", recordText.replace("ImagePulledRecord", "ImagePullIntent")],
+];
+for (const [sentence, text] of torn)
+  test(`a record that is ${sentence} gives nobody a right, is said once, and is replaced by the next pull`, async () => {
+    const { start, log, textOf } = await nodeOf({ [RECORD]: text });
+    const records = start();
+    expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere: true, record: undefined });
+    await records.of(IMAGE, REF);
+    expect(log.told()).toEqual([
+      "warn: the record of an image cannot be read; its pods have to show their right to it anew",
+    ]);
+    await records.begins(IMAGE);
+    await records.succeeded(IMAGE, REF, bySecret);
+    expect(await textOf(RECORD)).toBe(recordText);
+  });
+
+test("what is no intent is left alone, and said", async () => {
+  const { start, log, left } = await nodeOf({ [INTENT]: "{}" });
+  await start().of(IMAGE, REF);
+  expect([left(), log.told()]).toEqual([[INTENT], ["warn: this is no record of a pull; it is left alone"]]);
+});
+
+test("without room for the intent nothing is pulled; without room for the record the image stays a doubtful one", async () => {
+  const { start, disk, log } = await nodeOf();
+  const records = start();
+  const fail = (verb: string, path: string) => {
+    if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
+  };
+  disk.before = fail;
+  const failure: unknown = await records.begins(IMAGE).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(FilesError);
+  disk.before = () => {};
+  await records.begins(IMAGE);
+  disk.before = fail;
+  await records.succeeded(IMAGE, REF, bySecret);
+  expect(log.told()).toEqual(["warn: that an image was pulled could not be written down"]);
+  expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere: true, record: undefined });
+});
+
+test("a Secret that is learnt is written down beside the others", async () => {
+  const { start, textOf } = await nodeOf({ [RECORD]: recordText });
+  const other = { uid: "a", namespace: "a", name: "a", credentialHash: "testsecrethash" };
+  await start().learnt(IMAGE, REF, other);
+  expect(await textOf(RECORD)).toContain(
+    '[{"uid":"a","namespace":"a","name":"a","credentialHash":"testsecrethash"},{"uid":"testsecretuid"',
+  );
+});

@@ -1,0 +1,96 @@
+import { createHash } from "node:crypto";
+import { type Files, FilesError } from "../../host/files.ts";
+import type { Log } from "../../host/log.ts";
+import { decodePulledRecord, encodePulledRecord, type ImagePulledRecord } from "../../proto/kubelet/image-records.ts";
+
+/** The files with records of images. */
+export interface PulledRecords {
+  /** Learns which there are. Rejects with `FilesError`. */
+  find(): Promise<void>;
+  has(imageRef: string): boolean;
+  /** Undefined where there is none, and where it cannot be read, which is said once. */
+  of(imageRef: string): Promise<ImagePulledRecord | undefined>;
+  /** Rejects with `FilesError`. */
+  keep(record: ImagePulledRecord): Promise<void>;
+}
+
+export interface RecordFiles {
+  readonly root: Pick<Files, "read" | "write" | "list" | "remove" | "makeFolder">;
+  readonly log: Log;
+}
+
+const FOLDER = "image_manager/pulled";
+/** The most that a record has. */
+export const MOST_BYTES = 1 << 20;
+/** More than a node has in use. */
+const MOST_KNOWN = 1_024;
+
+export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
+  const written = new Set<string>();
+  const known = new Map<string, ImagePulledRecord | undefined>();
+
+  async function read(imageRef: string): Promise<ImagePulledRecord | undefined> {
+    const file = `${FOLDER}/${fileNameOf(imageRef)}`;
+    const record = await root.read(file, MOST_BYTES).then(decodePulledRecord, (error: unknown) => {
+      if (error instanceof FilesError) return undefined;
+      throw error;
+    });
+    if (record?.imageRef === imageRef) return record;
+    log.warn({ file, imageRef }, "the record of an image cannot be read; its pods have to show their right to it anew");
+    return undefined;
+  }
+
+  /** What was not asked for in the longest time goes first. */
+  function remember(imageRef: string, record: ImagePulledRecord | undefined): void {
+    known.delete(imageRef);
+    known.set(imageRef, record);
+    const [oldest] = known.keys();
+    if (known.size > MOST_KNOWN && oldest !== undefined) known.delete(oldest);
+  }
+
+  const has = (imageRef: string) => written.has(fileNameOf(imageRef));
+  return {
+    async find() {
+      for (const name of await recordNames(root, FOLDER)) written.add(name);
+    },
+    has,
+    async of(imageRef) {
+      if (!has(imageRef)) return undefined;
+      const record = known.has(imageRef) ? known.get(imageRef) : await read(imageRef);
+      remember(imageRef, record);
+      return record;
+    },
+    async keep(record) {
+      const { imageRef } = record;
+      await writeRecord(root, FOLDER, imageRef, encodePulledRecord(record));
+      written.add(fileNameOf(imageRef));
+      remember(imageRef, record);
+    },
+  };
+}
+
+/** Writes a file about an image or a reference to one, in a folder that is made where it is missing. */
+export async function writeRecord(
+  root: Pick<Files, "write" | "makeFolder">,
+  folder: string,
+  subject: string,
+  content: string,
+): Promise<void> {
+  const write = () => root.write(`${folder}/${fileNameOf(subject)}`, content, 0o600);
+  await write().catch(async (error: unknown) => {
+    if (!(error instanceof FilesError) || error.code !== "ENOENT") throw error;
+    await root.makeFolder("image_manager", 0o700);
+    await root.makeFolder(folder, 0o700);
+    await write();
+  });
+}
+
+/** The names of the records in a folder; none where it is missing. */
+export async function recordNames(root: Pick<Files, "list">, folder: string): Promise<readonly string[]> {
+  const entries = (await root.list(folder)) ?? [];
+  return entries.map(({ name }) => name).filter((name) => name.startsWith("sha256-") && !name.endsWith(".tmp"));
+}
+
+export function fileNameOf(subject: string): string {
+  return `sha256-${createHash("sha256").update(subject).digest("hex")}`;
+}

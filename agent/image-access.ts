@@ -1,0 +1,99 @@
+import type { Runtime } from "../cri/runtime.ts";
+import type { Clock } from "../host/clock.ts";
+import type { Log } from "../host/log.ts";
+import type { Pod } from "../proto/kubernetes/gen/types.ts";
+import { pullSecretReferences, type Reference, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
+import { createImageRecords, type ImageRecords } from "./act/image-records.ts";
+import { hashOfLogin } from "./act/login-hash.ts";
+import type { PodDisk } from "./act/volume.ts";
+import type { Cluster } from "./cluster.ts";
+import { type ImageVerification, imageAccess, type PodCredentials } from "./decide/image-access.ts";
+import type { ImagePresence } from "./decide/observed.ts";
+import type { ObservedPods } from "./observed/pods.ts";
+import { ownLoginsFor } from "./translate/registry-logins.ts";
+import { TranslateError } from "./translate/translate-error.ts";
+
+export interface ImageAccessParts {
+  readonly imageVerification: ImageVerification | undefined;
+  readonly runtime: Pick<Runtime, "imageStatus">;
+  readonly disk: Pick<PodDisk, "root">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Who may use the images that are on the node. */
+export interface ImageAccess {
+  /** Undefined where nothing is written down of images, and each pod may use all of them. */
+  readonly records: ImageRecords | undefined;
+  /** Each look at a pod holds the images that are here against what is written down of them, and against the pod's own logins. */
+  withAccess(observed: ObservedPods): ObservedPods;
+}
+
+interface Judging {
+  readonly verification: ImageVerification;
+  readonly records: ImageRecords;
+  /** What is known of the Secrets that pods name; undefined where the node stands alone. */
+  readonly cluster: () => Cluster["facts"] | undefined;
+}
+
+export function createImageAccess(parts: ImageAccessParts, cluster: Judging["cluster"]): ImageAccess {
+  const { imageVerification: verification, runtime, disk, clock, log } = parts;
+  if (verification === undefined) return { records: undefined, withAccess: (observed) => observed };
+  const refOf = async (image: string) => (await runtime.imageStatus(image))?.id;
+  const records = createImageRecords({ root: disk.root, refOf, clock, log });
+  const judging: Judging = { verification, records, cluster };
+  const withAccess = (observed: ObservedPods): ObservedPods => ({
+    ...observed,
+    async observe(uid, desired) {
+      const seen = await observed.observe(uid, desired);
+      if (desired === undefined) return seen;
+      const judge = async ([image, presence]: readonly [string, ImagePresence]) =>
+        [image, await judged(judging, desired.pod, image, presence)] as const;
+      const images = await Promise.all([...seen.images].map(judge));
+      const isAnyOther = images.some(([image, presence]) => seen.images.get(image) !== presence);
+      return isAnyOther ? { ...seen, images: new Map(images) } : seen;
+    },
+  });
+  return { records, withAccess };
+}
+
+async function judged(
+  { verification, records, cluster }: Judging,
+  pod: Pod,
+  image: string,
+  presence: ImagePresence,
+): Promise<ImagePresence> {
+  if (presence.present !== true) return presence;
+  const recorded = await records.of(image, presence.ref);
+  const credentials: PodCredentials = credentialsOf(pod, image, cluster());
+  const access = imageAccess(verification, image, recorded, credentials);
+  if (access.kind === "unverified") return { ...presence, isUnverified: true };
+  if (access.learnt !== undefined) await records.learnt(image, presence.ref, access.learnt);
+  return presence;
+}
+
+function credentialsOf(pod: Pod, image: string, facts: Cluster["facts"] | undefined): PodCredentials {
+  const referents = facts?.facts().referents;
+  const answered = facts?.settings().answeredReferences;
+  const isUnread = (reference: Reference) =>
+    answered?.has(referenceKey(reference)) === true && referents?.has(referenceKey(reference)) !== true;
+  return {
+    secrets: ownSecrets(pod, image, referents),
+    unread: pullSecretReferences(pod).filter(isUnread),
+    serviceAccount: undefined,
+  };
+}
+
+function ownSecrets(pod: Pod, image: string, referents: Referents | undefined): PodCredentials["secrets"] {
+  try {
+    return ownLoginsFor(pod, image, referents).flatMap(({ owner, ...login }) => {
+      if (owner?.kind !== "secret") return [];
+      const { uid, namespace, name } = owner;
+      return [{ uid, namespace, name, credentialHash: hashOfLogin(login) }];
+    });
+  } catch (error) {
+    if (!(error instanceof TranslateError)) throw error;
+    // A Secret that cannot be read proves nothing; the pull that follows says what is wrong with it.
+    return [];
+  }
+}

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Pod, PullPolicy } from "../../../proto/kubernetes/gen/types.ts";
+import { buildTestImages, busyboxImage } from "../../bed/images.ts";
+import { copyImage } from "../../bed/oci-layout.ts";
+import { type Registry, startRegistry } from "../../bed/registry.ts";
+import { until } from "../../bed/until.ts";
+import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { linesWith } from "../node.ts";
+import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
+import { barePod } from "./objects.ts";
+
+setDefaultTimeout(90_000);
+
+const skip = skipWithoutPrograms("who may use private images");
+/** A first run outside of `npm test` builds the programs. */
+const BUILD_MS = 20 * 60_000;
+const login = { username: "captain", password: "hunter2-let-me-in" };
+
+describe.skipIf(skip !== undefined)("a private image that is on the node", () => {
+  let cluster: ClusterNode;
+  let registry: Registry;
+  let image: string;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+    registry = await startRegistry(cluster.node.containerd, login);
+    image = await push("app");
+    const words = [`--docker-server=${registry.host}`, `--docker-username=${login.username}`];
+    for (const name of ["right", "copy"])
+      await cluster.kubectl(
+        "create",
+        "secret",
+        "docker-registry",
+        name,
+        ...words,
+        `--docker-password=${login.password}`,
+      );
+    await apply("owner", "IfNotPresent", "right");
+    await see("owner", "it is up", isUp);
+  }, BUILD_MS);
+  afterAll(async () => {
+    await registry?.stop();
+    await cluster?.end();
+  });
+
+  const push = async (name: string) => {
+    const built = (await buildTestImages()).find((one) => one.name === busyboxImage)!;
+    return await registry.push(copyImage(built, `berth.test/${name}:1`));
+  };
+  const apply = async (name: string, imagePullPolicy: PullPolicy, ...pullSecrets: readonly string[]) => {
+    const imagePullSecrets = pullSecrets.map((each) => ({ name: each }));
+    await cluster.apply([barePod(name, { image, imagePullPolicy }, { imagePullSecrets })]);
+  };
+  const see = async (name: string, what: string, condition: (pod: Pod) => boolean) => {
+    const [pod] = await cluster.see(what, name, (pods) => pods.length === 1 && pods.every(condition));
+    return pod!;
+  };
+  const waitsFor = (reason: RegExp) => (pod: Pod) =>
+    reason.test(pod.status?.containerStatuses?.[0]?.state?.waiting?.reason ?? "");
+  const pulledOf = async (name: string) =>
+    await until("the event Pulled", 15_000, async () => {
+      const events = describedEvents(await cluster.kubectl("describe", "pod", name));
+      return events.find(({ reason }) => reason === "Pulled")?.message;
+    });
+  const accessible = () => `Container image "${image}" already present on machine and can be accessed by the pod`;
+
+  test("is not for a pod without its login, whatever its pull policy", async () => {
+    await apply("thief", "IfNotPresent");
+    await apply("quiet", "Never");
+    await apply("eager", "Always");
+    for (const name of ["thief", "eager"]) {
+      const { status } = await see(name, "it cannot be pulled", waitsFor(/^(ErrImagePull|ImagePullBackOff)$/));
+      expect(status?.containerStatuses?.[0]?.state?.waiting?.message).toMatch(/authorization|401/i);
+    }
+    const { status } = await see("quiet", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
+    expect(status?.containerStatuses?.[0]?.state?.waiting?.message).toBe(
+      `Container image "${image}" is not present with pull policy of Never`,
+    );
+  });
+
+  test("is for pods with its login, by whatever Secret, without asking the registry", async () => {
+    const before = linesWith(await readFile(registry.logFile, "utf8"), "/berth.test/app/").length;
+    await apply("same", "IfNotPresent", "right");
+    await apply("copy", "IfNotPresent", "copy");
+    await apply("never", "Never", "copy");
+    for (const name of ["same", "copy", "never"]) {
+      await see(name, "it is up", isUp);
+      expect(await pulledOf(name)).toBe(accessible());
+    }
+    // Those that wait for it ask now and then.
+    const after = linesWith(await readFile(registry.logFile, "utf8"), "/berth.test/app/");
+    expect(after.slice(before).filter((line) => / 200 /.test(line))).toEqual([]);
+  });
+
+  test("is written down as the kubelet does, with no login in it", async () => {
+    const folder = join(cluster.node.paths.agentRoot, "image_manager");
+    expect(await readdir(join(folder, "pulling"))).toEqual([]);
+    const names = await readdir(join(folder, "pulled"));
+    expect(names).toEqual([expect.stringMatching(/^sha256-[0-9a-f]{64}$/)]);
+    const text = await readFile(join(folder, "pulled", names[0]!), "utf8");
+    const { credentialMapping } = JSON.parse(text);
+    const [known] = Object.values(credentialMapping) as { kubernetesSecrets: { name: string }[] }[];
+    expect(known?.kubernetesSecrets.map(({ name }) => name)).toEqual(["copy", "right"]);
+    expect(text).not.toContain(login.password);
+  });
+
+  test("is the same one to an agent that was started again", async () => {
+    await cluster.node.agent.stop();
+    await cluster.node.startAgent();
+    await apply("second-thief", "Never");
+    await see("second-thief", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
+    await apply("late", "Never", "right");
+    await see("late", "it is up", isUp);
+  });
+
+  test("is anybody's under NeverVerify", async () => {
+    await cluster.node.agent.stop();
+    await cluster.node.startAgent({ imagePullCredentialsVerificationPolicy: "NeverVerify" });
+    await see("quiet", "it is up", isUp);
+    await see("thief", "it is up", isUp);
+    expect(await pulledOf("quiet")).toBe(accessible());
+    await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+    await cluster.empty();
+  });
+});

@@ -48,10 +48,10 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
       ? { ready: false }
       : {
           ready: runsOnce ? state.terminated?.exitCode === 0 : health?.isReady === true,
-          started: !runsOnce && health?.isStarted === true,
+          started: health?.isStarted === true,
         }),
     restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
-    image: shown?.image || imageOf(container),
+    image: shown?.image || (container.image ?? ""),
     imageID: shown?.imageRef ?? "",
     ...(shown === undefined || isConcluded(shown) ? {} : { containerID: `${settings.runtimeName}://${shown.id}` }),
     ...(requests === undefined ? {} : { allocatedResources: requests }),
@@ -221,7 +221,7 @@ function failureOf(
   if (own !== undefined && !own.isOutage) return { reason: own.reason, message: own.message };
   const pull = memory.failures.get(`image ${image}`);
   const need = previous?.state === "created" ? undefined : imageNeed(container, observed, memory);
-  if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(image, pull, now);
+  if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(container, pull, now);
   if (need?.kind === "uninspectable")
     return { reason: "ImageInspectError", message: `Failed to inspect image "${image}": ${need.message}` };
   if (need?.kind === "invalid")
@@ -238,7 +238,7 @@ function failureOf(
 }
 
 /** A failed pull is an error for the first half of its back-off, and a back-off for the second; users know both words. */
-function pullFailure(image: string, failure: Failure, now: number): NonNullable<ContainerState["waiting"]> {
+function pullFailure({ image = "" }: Container, failure: Failure, now: number): NonNullable<ContainerState["waiting"]> {
   if (now < pullNewsUntil(failure, now)) return { reason: failure.reason, message: failure.message };
   return {
     reason: "ImagePullBackOff",

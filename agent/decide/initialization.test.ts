@@ -115,21 +115,21 @@ test("what is said of a pod while it is initialized", () => {
     "
     nothing → Pending; False, containers with incomplete status: [first proxy last], False, containers with unready status: [proxy app]; false/false false/false false/false
     first created → Pending; False, containers with incomplete status: [first proxy last], False, containers with unready status: [proxy app]; false/false false/false false/false
-    first running → Pending; False, containers with incomplete status: [first proxy last], False, containers with unready status: [proxy app]; false/false false/false false/false
+    first running → Pending; False, containers with incomplete status: [first proxy last], False, containers with unready status: [proxy app]; false/true false/false false/false
     first exited 1 → Pending; False, containers with incomplete status: [first proxy last], False, containers with unready status: [proxy app]; false/false false/false false/false
     first exited 0 → Pending; False, containers with incomplete status: [proxy last], False, containers with unready status: [proxy app]; true/false false/false false/false
     proxy created, first exited 0 → Pending; False, containers with incomplete status: [proxy last], False, containers with unready status: [proxy app]; true/false false/false false/false
     proxy running, first exited 0 → Pending; False, containers with incomplete status: [last], False, containers with unready status: [app]; true/false true/true false/false
     proxy exited 1, first exited 0 → Pending; False, containers with incomplete status: [proxy last], False, containers with unready status: [proxy app]; true/false false/false false/false
-    last running, proxy running, first exited 0 → Pending; False, containers with incomplete status: [last], False, containers with unready status: [app]; true/false true/true false/false
-    last running, proxy exited 1, first exited 0 → Pending; False, containers with incomplete status: [proxy last], False, containers with unready status: [proxy app]; true/false false/false false/false
+    last running, proxy running, first exited 0 → Pending; False, containers with incomplete status: [last], False, containers with unready status: [app]; true/false true/true false/true
+    last running, proxy exited 1, first exited 0 → Pending; False, containers with incomplete status: [proxy last], False, containers with unready status: [proxy app]; true/false false/false false/true
     last exited 1, proxy running → Pending; False, containers with incomplete status: [last], False, containers with unready status: [app]; true/false true/true false/false
     last exited 0, proxy running → Pending; True, False, containers with unready status: [app]; true/false true/true true/false
     last exited 0 → Pending; False, containers with incomplete status: [proxy], False, containers with unready status: [proxy app]; true/false false/false true/false
     app created, proxy running → Pending; True, False, containers with unready status: [app]; true/false true/true true/false
     app exited 1 → Running; True, False, containers with unready status: [proxy app]; true/false false/false true/false
     app exited 0 (old), last exited 0 (old), proxy exited 137 (old), first exited 0 (old) → Pending; True, False, containers with unready status: [proxy app]; true/false false/false true/false
-    first running, app exited 0 (old), last exited 0 (old) → Pending; True, False, containers with unready status: [proxy app]; false/false false/false true/false
+    first running, app exited 0 (old), last exited 0 (old) → Pending; True, False, containers with unready status: [proxy app]; false/true false/false true/false
     "
   `);
 });

@@ -265,6 +265,24 @@ test("the last word on a pod that ends stays, whatever is removed of it", () => 
   expect(second.status).toEqual(first.status);
 });
 
+test("an image without a tag is told as it was written until the runtime has it", () => {
+  const untagged: Pod = { ...pod, spec: { containers: [{ name: "a", image: "shop.test/app" }] } };
+  const failure = { reason: "ErrImagePull", message: "no such host", at: 0, count: 1, isOutage: false };
+  const failures = new Map([["image shop.test/app:latest", failure]]);
+  const images = new Map([["shop.test/app:latest", { present: false }]] as const);
+  const seen: ObservedPod = { ...observed, containers: [], images };
+  const { status } = decidePod({ ...desired, pod: untagged }, seen, { ...emptyMemory, failures }, settings, 9_000);
+  expect(status.containerStatuses?.[0]).toMatchObject({
+    image: "shop.test/app",
+    state: {
+      waiting: {
+        reason: "ImagePullBackOff",
+        message: 'Back-off pulling image "shop.test/app": ErrImagePull: no such host',
+      },
+    },
+  });
+});
+
 test("a pod that had to wait for its predecessor started when that was gone, and was accepted before", () => {
   const held = { ...desired, heldUntil: at("10:00:01") };
   const { status } = decidePod(held, observed, emptyMemory, settings, at("11:00:00"));

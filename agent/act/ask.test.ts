@@ -255,7 +255,7 @@ const commands: readonly [
   [
     "a runtime that cannot run it says nothing of the container",
     () => Promise.reject(new CriError("UNAVAILABLE", "ExecSync", "away")),
-    { result: "error", message: "ExecSync: away" },
+    { result: "error", message: "rpc error: code = Unavailable desc = away" },
   ],
 ];
 for (const [sentence, execSync, outcome] of commands)

@@ -1,4 +1,4 @@
-import { CriError } from "../../cri/error.ts";
+import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "../../host/dial.ts";
 import type { ContainerId } from "../../proto/ids.ts";
@@ -175,4 +175,8 @@ function refusal(error: unknown, sentence: (words: string) => string): ProbeOutc
 
 const authorityOf = (host: string, port: number) => `${host.includes(":") ? `[${host}]` : host}:${port}`;
 
-const wordsOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+/** Of the runtime's errors as users know them from the kubelet. */
+function wordsOf(error: unknown): string {
+  if (error instanceof CriError) return asRpcError(error);
+  return error instanceof Error ? error.message : String(error);
+}

@@ -25,6 +25,7 @@ test("a machine tells what it is", async () => {
     "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
     "sys/class/dmi/id/product_uuid": "01234567-89AB\n",
     "sys/devices/system/cpu/online": "0-3,8,10-11\n",
+    "sys/module/apparmor/parameters/enabled": "Y\n",
     "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
     "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages": "3\n",
   });
@@ -42,6 +43,7 @@ test("a machine tells what it is", async () => {
     kernelVersion: "6.1.0-44-amd64",
     osImage: "Debian GNU/Linux 12 (bookworm)",
     architecture: "amd64",
+    hasAppArmor: true,
   });
 });
 
@@ -51,11 +53,13 @@ test("what a machine does not tell is looked for elsewhere, and left empty", asy
       "var/lib/dbus/machine-id": "of dbus\n",
       "usr/lib/os-release": "PRETTY_NAME=Edge\n",
       "proc/device-tree/system-id": "board-7\0",
+      "sys/module/apparmor/parameters/enabled": "N\n",
       "sys/kernel/mm/hugepages/hugepages-64kB/nr_hugepages": "many\n",
     },
     "arm64",
   );
-  const { machineID, osImage, systemUUID, hugePages, cpuCount, memoryBytes, bootID, architecture } = machine;
+  const { machineID, osImage, systemUUID, hugePages, cpuCount, memoryBytes, bootID, architecture, hasAppArmor } =
+    machine;
   expect({ machineID, osImage, systemUUID, hugePages, memoryBytes, bootID, architecture }).toEqual({
     machineID: "of dbus",
     osImage: "Edge",
@@ -65,8 +69,9 @@ test("what a machine does not tell is looked for elsewhere, and left empty", asy
     bootID: "",
     architecture: "arm64",
   });
+  expect(hasAppArmor).toBe(false);
   expect(cpuCount).toBeGreaterThanOrEqual(1);
-  expect((await machineOf({ "etc/os-release": "NAME=x\n" })).osImage).toBe("Linux");
+  expect(await machineOf({ "etc/os-release": "NAME=x\n" })).toMatchObject({ osImage: "Linux", hasAppArmor: false });
   expect((await machineOf({ "etc/machine-id": "m\n" })).systemUUID).toBe("m");
 });
 

@@ -20,6 +20,8 @@ export interface Machine {
   readonly osImage: string;
   /** As Go calls it: `amd64`, `arm64`. */
   readonly architecture: string;
+  /** Whether the kernel confines programs by profiles of AppArmor. */
+  readonly hasAppArmor: boolean;
 }
 
 const goArchitectures: Readonly<Record<string, string>> = {
@@ -51,6 +53,7 @@ export function readMachine(root = "/", architecture: string = process.arch): Ma
     kernelVersion: text("proc/sys/kernel/osrelease"),
     osImage: prettyName(text("etc/os-release", "usr/lib/os-release")),
     architecture: goArchitectures[architecture] ?? architecture,
+    hasAppArmor: text("sys/module/apparmor/parameters/enabled") === "Y",
   };
 }
 

@@ -5,6 +5,7 @@ import { observedMachine, nodeSettings as settings } from "../../test/fakes/obse
 import { type AdmissionScene, answerTo, byAge, entered } from "./admission.ts";
 import { type AdmittingSettings, admittingNode } from "./admitting-node.ts";
 import type { DesiredPod } from "./desired.ts";
+import type { ObservedMachine } from "./observed-node.ts";
 import { createPlaces } from "./places.ts";
 
 interface Given extends Partial<PodSpec> {
@@ -36,6 +37,9 @@ const port = (hostPort: number, hostIP?: string, protocol: "TCP" | "UDP" = "TCP"
 const cpu = (amount: string): Given => ({ containers: [asking({ cpu: amount })] });
 const memory = (amount: string): Given => ({ containers: [asking({ memory: amount })] });
 const dongles = (amount: string): Given => ({ containers: [asking({ "example.com/dongle": amount })] });
+const confined = (type: "RuntimeDefault" | "Localhost" | "Unconfined", requests = {}) => ({
+  containers: [asking(requests, { securityContext: { appArmorProfile: { type } } })],
+});
 const times = (count: number, given: Given = {}) => Array.from({ length: count }, () => pod(given));
 
 const told: Node = {
@@ -47,18 +51,22 @@ const none = { "example.com/dongle": "0" };
 const without: Node = { ...told, status: { capacity: none, allocatable: none } };
 const tolerations = [{ operator: "Exists" as const }];
 
+const noAppArmor = { hasAppArmor: false };
+const appArmor = "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host";
+
 interface Scene extends Partial<Omit<AdmissionScene, "node" | "occupancy">> {
   readonly others?: readonly DesiredPod[];
   readonly told?: Node | "unknown";
   readonly settings?: Partial<AdmittingSettings>;
+  readonly machine?: Partial<ObservedMachine>;
 }
 
 /** A node of four CPUs, 8 GiB less what is reserved, and 64 of storage. */
 function say(desired: DesiredPod, scene: Scene = {}): string {
-  const { others = [], settings: more, told: of, ...known } = scene;
+  const { others = [], settings: more, told: of, machine, ...known } = scene;
   const places = createPlaces();
   for (const other of others) places.note(other);
-  const node = admittingNode(of, observedMachine, { ...settings, ...more });
+  const node = admittingNode(of, { ...observedMachine, ...machine }, { ...settings, ...more });
   const { occupancy } = places;
   const answer = answerTo(desired, { node, occupancy, isNodeFresh: true, areOthersSeen: true, ...known });
   return typeof answer === "string" ? answer : `${answer.reason}: ${answer.message}`;
@@ -237,6 +245,29 @@ const rows: readonly [name: string, desired: DesiredPod, scene: Scene, says: str
     {},
     "PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
   ],
+  ["a profile that nothing here enforces", pod(confined("RuntimeDefault")), { machine: noAppArmor }, appArmor],
+  [
+    "one of the whole pod",
+    pod({ securityContext: { appArmorProfile: { type: "RuntimeDefault" } } }),
+    { machine: noAppArmor },
+    appArmor,
+  ],
+  [
+    "one of an init container alone",
+    pod({ initContainers: confined("Localhost").containers }),
+    { machine: noAppArmor },
+    appArmor,
+  ],
+  ["a static pod with one", pod({ isStatic: true, ...confined("RuntimeDefault") }), { machine: noAppArmor }, appArmor],
+  [
+    "what has to fit is told first",
+    pod({ ...confined("RuntimeDefault", { cpu: "5" }) }),
+    { machine: noAppArmor },
+    outOf("cpu", 5000, 0, 4000),
+  ],
+  ["none to be enforced", pod(confined("Unconfined")), { machine: noAppArmor }, "admitted"],
+  ["one that is enforced", pod(confined("RuntimeDefault")), {}, "admitted"],
+
   ["ours", pod({ os: { name: "linux" }, labels: { "kubernetes.io/os": "linux" } }), {}, "admitted"],
 
   ["a static pod has room made for it", pod({ isStatic: true, ...cpu("1") }), { others: [pod(cpu("4"))] }, "admitted"],

@@ -1,3 +1,4 @@
+import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { AdmittingNode } from "./admitting-node.ts";
 import { isTerminal } from "./api-pod.ts";
 import type { DesiredPod, Rejection } from "./desired.ts";
@@ -70,15 +71,28 @@ function failureOf(desired: DesiredPod, node: AdmittingNode, occupancy: Occupanc
   const other = placementFailure(desired, claim, node, occupancy);
   const [lack] = lacks;
   const devices = deviceFailure(desired);
-  if (lack === undefined) return other ?? devices;
+  const confinement = appArmorFailure(desired, node);
+  if (lack === undefined) return other ?? confinement ?? devices;
   if (!claim.isCritical) return outOf(lack);
   // For want of resources alone no critical pod is rejected: others have to make room, as far as there are any.
-  return other ?? preemptionFailure(claim, lacks, occupancy) ?? devices;
+  return other ?? preemptionFailure(claim, lacks, occupancy) ?? confinement ?? devices;
 }
 
 /** Nobody hands out devices yet: a pod that the node has enough of them for would run without. One of the API waits for them. */
 function deviceFailure({ pod, source }: DesiredPod): Failure | undefined {
   return source.kind !== "api" && asksForDevices(pod) ? { dependsOn: "pod", ...unsupported() } : undefined;
+}
+
+/** A profile that nothing here enforces would be a promise that is not kept. */
+function appArmorFailure({ pod: { spec } }: DesiredPod, { hasAppArmor }: AdmittingNode): Failure | undefined {
+  const profiles = [spec, ...allContainers(spec)].map(({ securityContext }) => securityContext?.appArmorProfile);
+  const isConfined = profiles.some((profile) => profile !== undefined && profile.type !== "Unconfined");
+  if (hasAppArmor || !isConfined) return undefined;
+  return {
+    dependsOn: "pod",
+    reason: "AppArmor",
+    message: "Cannot enforce AppArmor: AppArmor is not enabled on the host",
+  };
 }
 
 function osFailure({ pod: { metadata, spec } }: DesiredPod): Failure | undefined {

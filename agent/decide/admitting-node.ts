@@ -11,6 +11,8 @@ export interface AdmittingNode extends NodeTraits {
   readonly allocatable: Amounts;
   /** False while the API server has not told of the node: then its labels are those that it would register with. */
   readonly isHeard: boolean;
+  /** Whether profiles of AppArmor can be enforced. */
+  readonly hasAppArmor: boolean;
 }
 
 /** What of the configuration it is made of. */
@@ -34,5 +36,6 @@ export function admittingNode(
   const { allocatable } = nodeResources(machine, node?.status ?? {}, settings);
   const labels = node?.metadata.labels ?? { ...ownLabels(machine, nodeName), ...settings.labels };
   const taints: readonly Taint[] = node?.spec?.taints ?? [];
-  return { nodeName, labels, taints, allocatable: amountsOf(allocatable), isHeard: told !== "unknown" };
+  const { hasAppArmor } = machine;
+  return { nodeName, labels, taints, allocatable: amountsOf(allocatable), isHeard: told !== "unknown", hasAppArmor };
 }

@@ -17,6 +17,8 @@ export interface ObservedMachine {
   readonly osImage: string;
   /** In Go's words, as all of Kubernetes has it: `amd64`, `arm64`, `arm`. */
   readonly architecture: string;
+  /** Whether profiles of AppArmor can be enforced. */
+  readonly hasAppArmor: boolean;
 }
 
 export interface HugePages {

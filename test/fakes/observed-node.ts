@@ -18,6 +18,7 @@ export const observedMachine: ObservedMachine = {
   kernelVersion: "6.1.0-44-amd64",
   osImage: "Debian GNU/Linux 12 (bookworm)",
   architecture: "amd64",
+  hasAppArmor: true,
 };
 
 export const observedRuntime: ObservedRuntime = {

@@ -1,7 +1,7 @@
 import type { Container, Lifecycle, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage, webImage } from "../bed/images.ts";
-import { script, untilStopped } from "../e2e/manifest.ts";
-import { hasEnded, inCrashLoop, isReady, isToldOf, NODE_NAME, type Play, statusOf } from "./pod.ts";
+import { ignoringSigterm, script, untilStopped } from "../e2e/manifest.ts";
+import { hasEnded, inCrashLoop, isReady, isToldOf, NODE_NAME, type Play, runsBeside, statusOf } from "./pod.ts";
 
 const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
@@ -41,6 +41,7 @@ const noting = (
 const exec = (text: string) => ({ exec: { command: ["sh", "-c", text] } });
 /** A busy machine takes its time for a program, and a web server. */
 const quickly = { periodSeconds: 5, timeoutSeconds: 20, initialDelaySeconds: 2 };
+const web = { image: webImage, command: [] };
 const isUnready: Play["until"] = (pod, told) =>
   isToldOf("Unhealthy")(pod, told) && statusOf(pod)?.state?.running !== undefined;
 const probed = (name: string, probe: Probe, until: Play["until"], container: Partial<Container> = {}): Play => ({
@@ -76,6 +77,12 @@ const initContainers: readonly Play[] = [
     hasEnded,
     { command: script(`${note("main")}; ${tellNotes}`) },
     { restartPolicy: "Never", initContainers: [initial("two", note("two")), initial("one", note("one"))] },
+  ),
+  noting(
+    "init-cannot-start",
+    hasEnded,
+    {},
+    { restartPolicy: "Never", initContainers: [initial("first", "", { command: ["/no/such/command"] })] },
   ),
   { name: "init-loop", spec: { ...notes, initContainers: [initial("first", "exit 3")] }, ...inCrashLoop("first") },
   noting(
@@ -120,6 +127,31 @@ const policies: readonly Play[] = [
     { command: script(failsOnce), restartPolicy: "OnFailure" },
     { restartPolicy: "Never" },
   ),
+  noting(
+    "rule-for-all-but",
+    hasEnded,
+    {
+      command: script(failsOnce),
+      restartPolicy: "Never",
+      restartPolicyRules: [{ action: "Restart", exitCodes: { operator: "NotIn", values: [0] } }],
+    },
+    { restartPolicy: "Never" },
+  ),
+  noting(
+    "rule-against-always",
+    runsBeside("other"),
+    {},
+    {
+      restartPolicy: "Always",
+      containers: [
+        { name: "main", image: busyboxImage, command: untilStopped },
+        {
+          ...{ name: "other", image: busyboxImage, command: script("exit 6") },
+          ...{ restartPolicy: "Never", restartPolicyRules: restartsOn(4) },
+        },
+      ],
+    },
+  ),
   {
     name: "own-policy-never",
     spec: {
@@ -128,12 +160,43 @@ const policies: readonly Play[] = [
         { name: "other", image: busyboxImage, command: script("exit 5"), restartPolicy: "Never" },
       ],
     },
-    until: (pod) =>
-      statusOf(pod, "other")?.state?.terminated !== undefined && statusOf(pod)?.state?.running !== undefined,
+    until: runsBeside("other"),
   },
 ];
 
 const sidecars: readonly Play[] = [
+  noting(
+    "sidecar-deaf",
+    hasEnded,
+    { command: script("exit 0") },
+    {
+      restartPolicy: "Never",
+      terminationGracePeriodSeconds: 2,
+      initContainers: [sidecar("side", ignoringSigterm)],
+    },
+  ),
+  noting(
+    "sidecar-of-a-failure",
+    hasEnded,
+    { command: script("exit 3") },
+    { restartPolicy: "Never", initContainers: [sidecar("side", untilStopped)] },
+  ),
+  noting(
+    "sidecar-beside-a-failed-init",
+    hasEnded,
+    {},
+    { restartPolicy: "Never", initContainers: [sidecar("side", untilStopped), initial("second", "exit 3")] },
+  ),
+  noting(
+    "sidecar-unready",
+    (pod) => statusOf(pod, "side")?.started === true && statusOf(pod)?.ready === true,
+    {},
+    {
+      initContainers: [
+        sidecar("side", untilStopped, { readinessProbe: { ...exec("exit 1"), initialDelaySeconds: 1000 } }),
+      ],
+    },
+  ),
   noting(
     "sidecar-and-job",
     hasEnded,
@@ -176,16 +239,41 @@ const sidecars: readonly Play[] = [
 
 const probes: readonly Play[] = [
   probed("ready-by-exec", { ...exec("true"), periodSeconds: 5 }, isReady),
-  probed("ready-by-http", { httpGet: { port: 8080 }, initialDelaySeconds: 5 }, isReady, {
-    image: webImage,
-    command: [],
-  }),
+  probed("ready-by-http", { httpGet: { port: 8080 }, initialDelaySeconds: 5 }, isReady, web),
   probed("unready-by-exec", exec("echo not yet; exit 1"), isUnready),
   probed("unready-by-tcp", { tcpSocket: { port: 9 } }, isUnready),
-  probed("unready-by-http", { httpGet: { port: 8080, path: "/none" }, initialDelaySeconds: 5 }, isUnready, {
-    image: webImage,
-    command: [],
+  probed("unready-by-http", { httpGet: { port: 8080, path: "/none" }, initialDelaySeconds: 5 }, isUnready, web),
+  probed("ready-by-tcp", { tcpSocket: { port: "web" }, initialDelaySeconds: 5 }, isReady, {
+    ...web,
+    ports: [{ name: "web", containerPort: 8080 }],
   }),
+  probed(
+    "ready-by-named-http",
+    {
+      httpGet: { port: "web", path: "/index.html", httpHeaders: [{ name: "X-A", value: "b" }] },
+      initialDelaySeconds: 5,
+    },
+    isReady,
+    { ...web, ports: [{ name: "web", containerPort: 8080 }] },
+  ),
+  probed("unready-by-grpc", { grpc: { port: 9 } }, isUnready),
+  probed("unready-by-tls", { httpGet: { port: 8080, scheme: "HTTPS" }, initialDelaySeconds: 5 }, isUnready, web),
+  probed("unready-by-closed-port", { httpGet: { port: 9 } }, isUnready),
+  probed("unready-by-name", { httpGet: { port: "none" } }, isUnready),
+  probed("unready-by-delay", { ...exec("sleep 1000"), timeoutSeconds: 1 }, isUnready),
+  probed("unready-by-no-command", { exec: { command: ["/no/such/command"] } }, isUnready),
+  noting(
+    "liveness-ends-it",
+    hasEnded,
+    {
+      command: ignoringSigterm,
+      livenessProbe: {
+        ...{ ...quickly, ...exec("echo dead; exit 1"), failureThreshold: 1 },
+        terminationGracePeriodSeconds: 1,
+      },
+    },
+    { restartPolicy: "Never" },
+  ),
   noting("liveness-fails-once", (pod) => isReady(pod) && statusOf(pod)?.restartCount === 1, {
     command: script("test -e /notes/begun && touch /notes/again; touch /notes/begun; exec sleep 100000"),
     livenessProbe: { ...quickly, ...exec("test -e /notes/again"), failureThreshold: 1 },
@@ -211,11 +299,39 @@ const hooks: readonly Play[] = [
     command: onSigterm(`${note("signal")}; ${tellNotes}`),
   }),
   hooked("pre-stop-fails", { preStop: exec("echo no; exit 7") }, isReady, {}),
+  hooked("post-start-by-http-fails", { postStart: { httpGet: { port: 9 } } }, hasEnded, { command: untilStopped }),
+  hooked("post-start-sleeps", { postStart: { sleep: { seconds: 2 } } }, isReady, {}),
+  hooked("post-start-without-command", { postStart: { exec: { command: ["/no/such"] } } }, hasEnded, {
+    command: untilStopped,
+  }),
+  {
+    ...hooked("pre-stop-outlasts-its-grace", { preStop: exec("sleep 1000") }, isReady, {}),
+    gracePeriodSeconds: 3,
+  },
+  hooked("pre-stop-by-http", { preStop: { httpGet: { port: 8080 } } }, isReady, web),
+  hooked("pre-stop-by-http-fails", { preStop: { httpGet: { port: 9, path: "/none" } } }, isReady, {}),
   hooked("pre-stop-sleeps", { preStop: { sleep: { seconds: 2 } } }, isReady, {}),
 ];
 
 /** Bound to their node by hand, and refused there. */
 const refused: readonly Play[] = [
+  {
+    name: "out-of-memory-of-the-node",
+    container: { resources: { requests: { memory: "1000Ti" } } },
+    spec: { nodeName: NODE_NAME },
+    until: hasEnded,
+  },
+  { name: "of-another-system", spec: { nodeName: NODE_NAME, os: { name: "windows" } }, until: hasEnded },
+  {
+    name: "unsafe-sysctl",
+    spec: { securityContext: { sysctls: [{ name: "kernel.msgmax", value: "65536" }] } },
+    until: hasEnded,
+  },
+  {
+    name: "unconfinable",
+    container: { securityContext: { appArmorProfile: { type: "RuntimeDefault" } } },
+    until: hasEnded,
+  },
   {
     name: "out-of-cpu",
     container: { resources: { requests: { cpu: "1000" } } },

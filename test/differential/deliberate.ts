@@ -14,7 +14,7 @@ const looksAgain =
 /** These are told once by Berth. */
 const toldOnce: readonly (readonly [pod: RegExp, event: RegExp])[] = [
   [/^deadline/, /^event Normal DeadlineExceeded\b/],
-  [/^image-(name-invalid|never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
+  [/^(init-)?image-(name-invalid|never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
   [/^root-(against-the-rule|by-number)$/, /^event (Normal Pulled|Warning Failed)\b/],
   [/^dns-too-many$/, /^event Warning DNSConfigForming\b/],
   [/^pull-secret-missing$/, /^event Warning FailedToRetrieveImagePullSecret\b/],
@@ -42,10 +42,16 @@ const showsWait =
 const saysWhy =
   "a container whose probe has failed is said to be stopped for that; the kubelet does not say it where the whole pod ends with it";
 
+const saysPort =
+  "a port that the container does not have is called by its name; the kubelet tells how its parser failed";
+
+const isNotTriedAgain =
+  "an ephemeral container that could not be started has ended, since nobody starts it again; the kubelet shows it as waiting";
+
 const deliberate: readonly Entry[] = [
   ...toldOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: looksAgain })),
   {
-    pod: ["secret-missing", "key-missing"],
+    pod: /^(secret|key|config-map)-missing$|^environment-from-no-/,
     field: /^event (Normal Pulled|Warning Failed)\b/,
     kubelet: fewTimes,
     berth: fewTimes,
@@ -87,37 +93,61 @@ const deliberate: readonly Entry[] = [
   mirror(`${main}.state.terminated.finishedAt`, undefined, "TIME"),
   mirror(`${main}.state.terminated.containerID`, undefined, "containerd://ID"),
   {
-    pod: "startup-fails",
+    pod: ["startup-fails", "liveness-ends-it"],
     field: "event Normal Killing spec.containers{main}: Stopping container main",
     kubelet: "×1",
     reason: saysWhy,
   },
   {
-    pod: "startup-fails",
-    field: "event Normal Killing spec.containers{main}: Container main failed startup probe",
+    pod: ["startup-fails", "liveness-ends-it"],
+    field: /^event Normal Killing spec.containers\{main\}: Container main failed (startup|liveness) probe$/,
     berth: "×1",
     reason: saysWhy,
   },
   {
-    pod: /^host-path-no-|unknown-handler$/,
+    pod: "debugged-in-vain",
+    field: /^(later|gone) ephemeralContainerStatuses\[look\]\.(state\.waiting|lastState\.terminated)\./,
+    kubelet: /./,
+    reason: isNotTriedAgain,
+  },
+  {
+    pod: "debugged-in-vain",
+    field: /^later ephemeralContainerStatuses\[look\]\.state\.terminated\./,
+    berth: /./,
+    reason: isNotTriedAgain,
+  },
+  {
+    pod: "unready-by-name",
+    field: /^event Warning Unhealthy\b.*: strconv\.Atoi: parsing "none": invalid syntax$/,
+    kubelet: fewTimes,
+    reason: saysPort,
+  },
+  {
+    pod: "unready-by-name",
+    field: /^event Warning Unhealthy\b.*: container main has no port "none"$/,
+    berth: fewTimes,
+    reason: saysPort,
+  },
+  {
+    pod: /^host-path-no-|unknown-handler$|-too-long-a-domain$/,
     field: `settled ${main}.state.waiting.message`,
     berth: /^(MountVolume\.SetUp failed|Failed to create pod sandbox)/,
     reason: "a container that waits says for what",
   },
   {
     pod: /^host-path-no-/,
-    field: /^event Warning FailedMount: .* is not a (directory|file|socket file)$/,
+    field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device)$/,
     kubelet: fewTimes,
     reason: "what is there instead is said behind the kubelet's words",
   },
   {
     pod: /^host-path-no-/,
-    field: /^event Warning FailedMount: .* is not a (directory|file|socket file): it (is|does) /,
+    field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device): it (is|does) /,
     berth: /^×[1-3]$/,
     reason: "what is there instead is said behind the kubelet's words",
   },
   {
-    pod: ["environment-of-resources", "burstable", "guaranteed", "limit-of-cpu", "runtime-class"],
+    pod: /^(out-of-memory|environment-of-resources|burstable|guaranteed|limit-of-cpu|request-of-memory|little-of-a-cpu|runtime-class)$/,
     field: /^(settled|gone) (allocatedResources|resources\.(limits|requests))\.(cpu|memory)$/,
     kubelet: /./,
     reason: "resources of a pod as a whole (beta) come with their resize",
@@ -198,15 +228,23 @@ const momentary: readonly Entry[] = [
     reason: untilDeleted,
   },
   {
-    pod: /ready-by-http$/,
+    pod: /ready-by-(named-)?(http|tcp|tls)$/,
     field: /^event Warning Unhealthy\b.*: connection (refused|reset by peer)$/,
     kubelet: [/^×[1-3]$/, undefined],
     berth: [/^×[1-3]$/, undefined],
     reason: "its server may not listen yet when it is asked first, or no more when it is asked last",
   },
   {
-    pod: /ready-by-exec$|^liveness-fails-once$/,
-    field: /^event Warning Unhealthy\b.* errored and resulted in unknown state: /,
+    pod: /^(seccomp-missing|group-without-user)$/,
+    field: /^event (Normal Pulled|Warning Failed)\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    within: 3,
+    reason: untilDeleted,
+  },
+  {
+    pod: /ready-by-(exec|delay|no-command)$|^liveness-fails-once$/,
+    field: /^event Warning Unhealthy\b.* errored and resulted in unknown state: rpc error: code = (Canceled|NotFound) /,
     kubelet: [/^×\d\d?$/, undefined],
     berth: ["×1", undefined],
     reason: "its container may be stopped while it is asked, and the kubelet asks again and again then",

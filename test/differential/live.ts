@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { nodes, pods } from "../../kube/resource.ts";
+import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/objects.ts";
 import { type Bed, putManifest, type Side } from "./bed.ts";
@@ -13,7 +14,7 @@ const HANDLERS_MS = 2_000;
 const taint = { key: "berth.test/away", effect: "NoExecute" } as const;
 
 export interface Stage {
-  readonly bed: Pick<Bed, "kube">;
+  readonly bed: Pick<Bed, "kube" | "plane">;
   readonly side: Side;
   readonly watched: Watched;
 }
@@ -45,7 +46,7 @@ export async function live(stage: Stage, play: Play): Promise<() => Rows> {
     await reach("later", () => afterwards.until(watched.isThere(name) ? watched.pod(name) : undefined));
   }
   // A first process that has set up no handler yet loses its SIGTERM, which the kernel drops; nothing tells when it has.
-  if (watched.pod(name)?.status?.containerStatuses?.some(({ state }) => state?.running)) await pause(HANDLERS_MS);
+  if (allContainerStatuses(watched.pod(name)?.status).some(({ state }) => state?.running)) await pause(HANDLERS_MS);
   await finish(stage, play);
   await reach("gone", () => !watched.isThere(name));
   return () => {
@@ -81,8 +82,12 @@ async function begin({ bed, side }: Stage, play: Play): Promise<void> {
   else await bed.kube.create(pods(side.namespace), pod);
 }
 
-async function intervene({ bed: { kube }, side }: Stage, { name, afterwards }: Play): Promise<void> {
+async function intervene({ bed: { kube, plane }, side }: Stage, { name, afterwards }: Play): Promise<void> {
   if (afterwards?.kind === "wait") return;
+  if (afterwards?.kind === "debug") {
+    await plane.kubectl(["debug", name, `--namespace=${side.namespace}`, ...(afterwards.debug ?? [])]);
+    return;
+  }
   if (afterwards?.kind === "taint the node") {
     await kube.patch(nodes, side.nodeName, {
       type: "strategic",

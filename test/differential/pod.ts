@@ -1,3 +1,4 @@
+import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { script } from "../e2e/manifest.ts";
 import { type ViewPart, viewScript } from "./view.ts";
@@ -17,8 +18,10 @@ export interface Play {
   readonly seen?: readonly ViewPart[];
   /** What somebody does to it once it is settled, and when it is settled anew. */
   readonly afterwards?: {
-    readonly kind: "wait" | "open gate" | "taint the node";
+    readonly kind: "wait" | "open gate" | "taint the node" | "debug";
     readonly until: (pod: Pod | undefined) => boolean;
+    /** What `kubectl debug` is told beside the pod. */
+    readonly debug?: readonly string[];
   };
 }
 
@@ -27,7 +30,7 @@ export const REGISTRY = "REGISTRY";
 export const NODE_NAME = "NODE-NAME";
 
 export const statusOf = ({ status }: Pod, name = "main") =>
-  [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])].find((each) => each.name === name);
+  allContainerStatuses(status).find((each) => each.name === name);
 const hasPhase =
   (...phases: readonly string[]) =>
   (pod: Pod) =>
@@ -45,7 +48,12 @@ export const isToldOf = (reason: string) => (pod: Pod, told: readonly string[]) 
   told.filter((each) => each === reason).length > 1 && statusOf(pod) !== undefined;
 
 /** Its sandbox is there, and a container waits all the same. */
-export const waitsInPlace = (reason: string) => (pod: Pod) => waitsFor(reason)(pod) && pod.status?.podIP !== undefined;
+export const waitsInPlace = (reason: string, name?: string) => (pod: Pod) =>
+  waitsFor(reason, name)(pod) && pod.status?.podIP !== undefined;
+
+/** A container runs while the other one has ended. */
+export const runsBeside = (ended: string, name?: string) => (pod: Pod) =>
+  statusOf(pod, ended)?.state?.terminated !== undefined && statusOf(pod, name)?.state?.running !== undefined;
 
 /**
  * It has restarted once, waits for the next time, and is looked at again when that has ended too. The kubelet shows the wait when it is

@@ -114,7 +114,7 @@ function flatten(value: unknown, path: string): readonly (readonly [string, stri
   const text = String(value);
   const view = path.endsWith("terminated.message") ? readView(text) : undefined;
   if (view === undefined) return [[path, text]];
-  const container = /containerStatuses\[(.*?)\]/.exec(path)?.[1] ?? "";
+  const container = /containerStatuses\[(.*?)\]/i.exec(path)?.[1] ?? "";
   return [...view].map(([fact, said]) => [`inside ${container}: ${fact}`, said] as const);
 }
 

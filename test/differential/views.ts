@@ -1,6 +1,6 @@
 import type { Container, EnvVar, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images.ts";
-import { isToldOf, type Play, viewer, waitsInPlace } from "./pod.ts";
+import { hasEnded, isToldOf, type Play, viewer, waitsInPlace } from "./pod.ts";
 import { viewScript } from "./view.ts";
 
 const env = (container: Partial<Container>, spec: Partial<PodSpec> = {}) =>
@@ -15,6 +15,7 @@ const resourceEnv = (resource: string, divisor?: string) => ({
 });
 
 const fields = [
+  "metadata.uid",
   "metadata.name",
   "metadata.namespace",
   "metadata.labels['app']",
@@ -50,10 +51,12 @@ const unmountable = (name: string, hostPath: { path: string; type: string }): Pl
   seen: [],
 });
 
-const waitingFor = (name: string, variable: Pick<EnvVar, "valueFrom">): Play => ({
-  ...viewer(name, [], { env: [{ name: "A", ...variable }] }),
+const waitingWith = (name: string, container: Partial<Container>, spec: Partial<PodSpec> = {}): Play => ({
+  ...viewer(name, [], container, spec),
   until: waitsInPlace("CreateContainerConfigError"),
 });
+const waitingFor = (name: string, variable: Pick<EnvVar, "valueFrom">): Play =>
+  waitingWith(name, { env: [{ name: "A", ...variable }] });
 
 /** What containers see of themselves, of their pod and of their node. */
 export const views: readonly Play[] = [
@@ -63,6 +66,7 @@ export const views: readonly Play[] = [
     workingDir: "/tmp",
     env: [{ name: "NAME", value: "told" }],
   }),
+  viewer("working-dir-made", ["cwd"], { workingDir: "/made/for/it" }),
   viewer(
     "environment",
     ["env"],
@@ -99,6 +103,52 @@ export const views: readonly Play[] = [
       ],
     }),
   ),
+  viewer(
+    "environment-in-circles",
+    ["env", "args"],
+    ...env({
+      args: ["$(A)", "$(B)", "$(SELF)"],
+      env: [
+        { name: "A", value: "a $(B)" },
+        { name: "B", value: "b $(A)" },
+        { name: "A", value: "again $(B)" },
+        { name: "SELF", value: "$(SELF) $($(A)) $( $(" },
+      ],
+    }),
+  ),
+  viewer("environment-over-services", ["env"], {
+    env: [
+      { name: "BACK_END_SERVICE_HOST", value: "mine, not $(PLAIN_SERVICE_PORT)" },
+      { name: "KUBERNETES_SERVICE_PORT", value: "$(KUBERNETES_SERVICE_PORT)0" },
+    ],
+  }),
+  {
+    // No shell hands on a name that it could not have.
+    ...viewer(
+      "environment-of-odd-names",
+      ["env"],
+      ...env({
+        command: [
+          ...[
+            "awk",
+            'BEGIN { f = "/dev/termination-log"; print "view" > f; for (k in ENVIRON) print "env " k "=" ENVIRON[k] > f }',
+          ],
+        ],
+        env: [
+          { name: "a.b-c", value: "dots" },
+          { name: "1st", value: "a digit" },
+          { name: "with space", value: "a space" },
+          { name: "$(x)", value: "no reference" },
+        ],
+        envFrom: [{ prefix: "9.", secretRef: { name: "login" } }],
+      }),
+    ),
+  },
+  waitingFor("config-map-missing", { valueFrom: { configMapKeyRef: { name: "none", key: "k" } } }),
+  waitingWith("environment-from-no-secret", { envFrom: [{ secretRef: { name: "none" } }] }),
+  waitingWith("environment-from-no-config-map", {
+    envFrom: [{ configMapRef: { name: "site" } }, { configMapRef: { name: "none" } }],
+  }),
   waitingFor("secret-missing", { valueFrom: { secretKeyRef: { name: "none", key: "k" } } }),
   waitingFor("key-missing", { valueFrom: { configMapKeyRef: { name: "site", key: "none" } } }),
   viewer("pull-secret-missing", ["hostname"], {}, { imagePullSecrets: [{ name: "none" }, { name: "login" }] }),
@@ -147,9 +197,35 @@ export const views: readonly Play[] = [
   viewer("hostname", ["hostname", "resolv"], {}, { hostname: "own-name", subdomain: "sub" }),
   viewer(`name-of-${"many".repeat(16)}-letters`, ["hostname"]),
   viewer("host-pid", ["namespaces", "first"], {}, { hostPID: true }),
+  viewer("host-everything", ["namespaces", "first"], {}, { hostIPC: true, hostPID: true, hostNetwork: true }),
   viewer("host-ipc", ["namespaces"], {}, { hostIPC: true }),
   viewer("shared-processes", ["namespaces", "first"], {}, { shareProcessNamespace: true }),
   viewer("hosts", ["hosts"], {}, { hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test", "alias"] }] }),
+  viewer(
+    "aliases-on-the-host",
+    ["hosts"],
+    {},
+    { hostNetwork: true, hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test"] }] },
+  ),
+  viewer(
+    "hosts-of-its-own",
+    ["hosts"],
+    { volumeMounts: [{ name: "host", mountPath: "/etc/hosts" }] },
+    {
+      volumes: [{ name: "host", hostPath: { path: "/etc/hostname" } }],
+      hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test"] }],
+    },
+  ),
+  viewer("hostname-of-its-own", ["hosts", "hostname", "resolv"], {}, { hostnameOverride: "other.name.test" }),
+  {
+    ...viewer(
+      "name-with-too-long-a-domain",
+      [],
+      {},
+      { hostname: "own".repeat(12), subdomain: "sub".repeat(6), setHostnameAsFQDN: true },
+    ),
+    until: isToldOf("FailedCreatePodSandBox"),
+  },
   viewer("hosts-of-the-host", ["hosts"], {}, { hostNetwork: true }),
   viewer(
     "name-with-domain",
@@ -175,6 +251,9 @@ export const views: readonly Play[] = [
     { volumes: [{ name: "v", emptyDir: {} }] },
   ),
   mounted("host-path", { path: "/etc/hostname" }, true),
+  mounted("host-path-file", { path: "/etc/hostname", type: "File" }),
+  mounted("host-path-device", { path: "/dev/null", type: "CharDevice" }),
+  unmountable("host-path-no-device", { path: "/dev/null", type: "BlockDevice" }),
   mounted("host-path-directory", { path: "/etc", type: "Directory" }),
   unmountable("host-path-no-directory", { path: "/etc/hostname", type: "Directory" }),
   unmountable("host-path-no-file", { path: "/no/such/file", type: "File" }),
@@ -194,6 +273,29 @@ export const views: readonly Play[] = [
   secured("seccomp-of-the-pod", {}, { securityContext: { seccompProfile: { type: "RuntimeDefault" } } }),
   secured("seccomp-off", { seccompProfile: { type: "Unconfined" } }),
   viewer("read-only-root", ["mounts"], { securityContext: { readOnlyRootFilesystem: true, procMount: "Default" } }),
+  viewer("read-only-root-is-kept", ["args"], {
+    securityContext: { readOnlyRootFilesystem: true },
+    command: ["sh", "-c", "(echo view; touch /x; echo args $?) > /dev/termination-log 2>&1"],
+  }),
+  secured("groups-of-the-pod", {}, { securityContext: { fsGroup: 2345, supplementalGroups: [3456, 2345] } }),
+  secured(
+    "user-over-that-of-the-pod",
+    { runAsUser: 4321 },
+    { securityContext: { runAsUser: 1234, runAsGroup: 2345, supplementalGroupsPolicy: "Merge" } },
+  ),
+  secured("privileges-of-a-user", { privileged: true, runAsUser: 1234 }),
+  viewer("privileged-mounts", ["mounts"], { securityContext: { privileged: true } }),
+  secured("apparmor-off", { appArmorProfile: { type: "Unconfined" } }),
+  {
+    ...secured("group-without-user", { runAsGroup: 2345 }),
+    until: (pod) => waitsInPlace("CreateContainerError")(pod) || hasEnded(pod),
+    seen: [],
+  },
+  {
+    ...secured("seccomp-missing", { seccompProfile: { type: "Localhost", localhostProfile: "none.json" } }),
+    until: waitsInPlace("CreateContainerError"),
+    seen: [],
+  },
   {
     ...secured("root-against-the-rule", { runAsNonRoot: true }),
     until: waitsInPlace("CreateContainerConfigError"),
@@ -210,6 +312,20 @@ export const views: readonly Play[] = [
     {},
     { securityContext: { sysctls: [{ name: "net.ipv4.tcp_syncookies", value: "0" }] } },
   ),
+  viewer(
+    "sysctls-with-slashes",
+    ["args"],
+    {
+      command: [
+        "sh",
+        "-c",
+        "(echo view; echo args $(cat /proc/sys/net/ipv4/ip_local_port_range)) > /dev/termination-log",
+      ],
+    },
+    { securityContext: { sysctls: [{ name: "net/ipv4/ip_local_port_range", value: "20000 30000" }] } },
+  ),
+  viewer("request-of-memory", ["limits", "oom"], { resources: { requests: { memory: "64Mi" } } }),
+  viewer("little-of-a-cpu", ["limits", "oom"], { resources: { requests: { cpu: "1m" }, limits: { cpu: "2m" } } }),
   viewer("burstable", ["limits", "oom"], { resources }),
   viewer("guaranteed", ["limits", "oom"], { resources: { limits: resources.limits } }),
   viewer("limit-of-cpu", ["limits", "oom"], { resources: { limits: { cpu: "1" } } }),

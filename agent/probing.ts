@@ -41,15 +41,22 @@ export function withProbes(observed: ObservedPods, probes: Probes): ObservedPods
 
 /** Puts the question of a probe to its container. */
 function createAsking(runtime: Runtime): ProbesSettings["ask"] {
+  // Loaded only where it is used, and once: many nodes have no container that wants to be asked.
+  let loaded: ReturnType<typeof loadAsk> | undefined;
   return async ({ pod, container, probe, podIP, id }, signal) => {
-    // Loaded only where it is used: many nodes have no container that wants to be asked.
-    const { createAsk, probeUserAgent: userAgent } = await import("./act/ask.ts");
+    loaded ??= loadAsk(runtime);
+    const { ask, userAgent } = await loaded;
     try {
       const call = enquiryOf(probe, { pod, container, podIP, userAgent });
-      return await createAsk(runtime, userAgent)(call, id, { timeoutMs: probeTimeoutMs(probe), signal });
+      return await ask(call, id, { timeoutMs: probeTimeoutMs(probe), signal });
     } catch (error) {
       if (!(error instanceof TranslateError)) throw error;
       return { result: "error", message: error.message };
     }
   };
+}
+
+async function loadAsk(runtime: Runtime) {
+  const { createAsk, probeUserAgent } = await import("./act/ask.ts");
+  return { ask: createAsk(runtime, probeUserAgent), userAgent: probeUserAgent };
 }

@@ -29,21 +29,34 @@ export interface HttpAnswer {
 }
 
 /** Connects by TCP, and hangs up. Rejects with `DialError`. */
-export async function dialTcp(host: string, port: number, { timeoutMs, signal }: DialOptions): Promise<void> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
-  await new Promise<void>((resolve, reject) => {
-    const socket = connect({ host, port });
-    const end = (error?: unknown) => {
-      limit.removeEventListener("abort", late);
-      socket.destroy();
-      if (error === undefined) resolve();
-      else reject(toDialError(error, limit));
-    };
-    const late = () => end(limit.reason);
-    limit.addEventListener("abort", late, { once: true });
-    socket.once("connect", () => end());
-    socket.on("error", end);
+export async function dialTcp(host: string, port: number, options: DialOptions): Promise<void> {
+  await within(options, (limit) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const socket = connect({ host, port }, resolve);
+    socket.on("error", reject);
+    limit.addEventListener("abort", () => reject(limit.reason), { once: true });
+    return promise.finally(() => socket.destroy());
   });
+}
+
+/**
+ * Does it within the time that there is. Neither the timer nor the listener outlives it, since many are asked every second, and the
+ * signal lives as long as who is asked. Rejects with `DialError`.
+ */
+async function within<T>({ timeoutMs, signal }: DialOptions, work: (limit: AbortSignal) => Promise<T>): Promise<T> {
+  const limit = new AbortController();
+  const giveUp = () => limit.abort(signal.reason);
+  const timer = setTimeout(() => limit.abort(new DialError("ETIMEDOUT", "no answer in time")), timeoutMs);
+  if (signal.aborted) giveUp();
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    return await work(limit.signal);
+  } catch (error) {
+    throw toDialError(error, limit.signal);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", giveUp);
+  }
 }
 
 /**
@@ -54,19 +67,13 @@ export async function httpGet(
   url: string,
   headers: readonly (readonly [name: string, value: string])[],
   maxBytes: number,
-  { timeoutMs, signal }: DialOptions,
+  options: DialOptions,
 ): Promise<HttpAnswer> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const request = url.startsWith("https:") ? requestHttps : requestHttp;
-  try {
+  return await within(options, async (signal) => {
     return await new Promise<HttpAnswer>((resolve, reject) => {
-      const options = {
-        headers: groupHeaders(headers),
-        agent: false,
-        signal: limit,
-        rejectUnauthorized: false,
-      } as const;
-      const asked = request(url, options, (answer) => {
+      const settings = { headers: groupHeaders(headers), agent: false, signal, rejectUnauthorized: false } as const;
+      const asked = request(url, settings, (answer) => {
         const take = (body: string) => {
           resolve({ status: answer.statusCode ?? 0, location: answer.headers.location, body });
           asked.destroy();
@@ -76,9 +83,7 @@ export async function httpGet(
       asked.on("error", reject);
       asked.end();
     });
-  } catch (error) {
-    throw toDialError(error, limit);
-  }
+  });
 }
 
 function readBody(
@@ -113,12 +118,10 @@ function groupHeaders(headers: readonly (readonly [name: string, value: string])
 /** What a foreign error says in a code; a limit of ours that ran out is `ETIMEDOUT`, and whatever was aborted is `ECANCELED`. */
 function toDialError(error: unknown, limit: AbortSignal): DialError {
   if (error instanceof DialError) return error;
-  if (limit.aborted) {
-    const isLate = limit.reason instanceof Error && limit.reason.name === "TimeoutError";
-    return new DialError(isLate ? "ETIMEDOUT" : "ECANCELED", isLate ? "no answer in time" : "given up", {
-      cause: error,
-    });
-  }
+  if (limit.aborted)
+    return limit.reason instanceof DialError
+      ? limit.reason
+      : new DialError("ECANCELED", "given up", { cause: limit.reason });
   const { code = "EIO", message = String(error) } = error as { readonly code?: unknown; readonly message?: string };
   if (code === "ERR_SSL_WRONG_VERSION_NUMBER")
     return new DialError("ENOTTLS", "http: server gave HTTP response to HTTPS client", { cause: error });

@@ -1,6 +1,7 @@
 import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "../../host/dial.ts";
+import { createKnock } from "../../host/knock.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
@@ -22,6 +23,7 @@ const MOST_REDIRECTS = 10;
 const LATEST_END_MS = 5_000;
 
 export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string): Ask {
+  const knock = createKnock();
   return async (call, container, options) => {
     switch (call.kind) {
       case "exec":
@@ -29,7 +31,7 @@ export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string)
       case "httpGet":
         return await runHttp(call, options);
       case "tcpSocket":
-        return await runTcp(call.host, call.port, options);
+        return knock(call.host, call.port) ? success() : await runTcp(call.host, call.port, options);
       case "grpc":
         return await runGrpc(call, userAgent, options);
     }

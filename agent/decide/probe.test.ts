@@ -152,6 +152,8 @@ const next: readonly [sentence: string, dueAt: number, now: number, at: number][
   ["a slow answer keeps it too", 1_000, 9_000, 11_000],
   ["beats that were missed are left out", 1_000, 35_000, 41_000],
   ["a clock that was set back does not silence it", 1_000_000, 1_000, 11_000],
+  ["after the first one, at any moment, the beat is that of all others", 1_240, 1_245, 11_000],
+  ["a slow answer to that one does not make the next one follow at once", 1_240, 11_100, 21_000],
 ];
 for (const [sentence, dueAt, now, at] of next)
   test(sentence, () => {

@@ -158,3 +158,30 @@ test("a container is asked at the address that its pod's status tells", async ()
   await room.clock.advance(10_000);
   expect(at[0]).toBe("10.0.0.5");
 });
+
+test("fifty containers that want to be asked every second, since any moment, are asked by one timer that rings four times a second", async () => {
+  const clock = new FakeClock();
+  let [rings, timers] = [0, 0];
+  const counting = {
+    now: clock.now,
+    wakeAt: (at: number, wake: () => void) =>
+      clock.wakeAt(at, () => {
+        rings++;
+        wake();
+      }),
+  };
+  const { asked, probes } = makeRoom({ clock: counting });
+  for (let i = 0; i < 50; i++) {
+    const [own, id] = [`u${i}` as PodUid, `c${i}` as ContainerId];
+    const observed = observedSince(clock.now());
+    const containers = observed.containers.map((each) => ({ ...each, id }));
+    const desired = { ...desiredWith({ readinessProbe: { ...probe, periodSeconds: 1 } }), uid: own };
+    probes.look({ ...observed, uid: own, containers }, desired);
+    timers = Math.max(timers, clock.timers);
+    await clock.advance(37);
+  }
+  [rings, asked.length] = [0, 0];
+  await clock.advance(10_000);
+  expect({ rings, asked: asked.length, timers }).toEqual({ rings: 40, asked: 500, timers: 1 });
+  await probes.stop();
+});

@@ -189,7 +189,16 @@ function schedule(room: Room): void {
   let at: number | undefined;
   for (const { dueAt } of allAsked(room))
     if (dueAt !== undefined && dueAt < (at ?? Number.POSITIVE_INFINITY)) at = dueAt;
-  if (room.isStopped) at = undefined;
+  setTimer(room, at);
+}
+
+/** The same where this time has come to the others, which are many. */
+function scheduleBy(room: Room, dueAt: number | undefined): void {
+  if (dueAt !== undefined && dueAt < (room.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(room, dueAt);
+}
+
+function setTimer(room: Room, wanted: number | undefined): void {
+  const at = room.isStopped ? undefined : wanted;
   if (at === room.timer?.at) return;
   room.timer?.cancel();
   room.timer = at === undefined ? undefined : { at, cancel: room.clock.wakeAt(at, () => ring(room, at)) };
@@ -239,7 +248,7 @@ async function putQuestion(room: Room, probed: Probed, kind: ProbeKind, dueAt: n
   take(room, probed, asked, { question, outcome });
   if (isAsked(kind, statesOf(probed))) asked.dueAt = nextProbeAt(probe, dueAt, room.clock.now());
   arm(room, probed);
-  schedule(room);
+  for (const { dueAt: at } of probed.asked.values()) scheduleBy(room, at);
 }
 
 async function askUntilAnswered({ ask, log }: Room, question: Question, signal: AbortSignal): Promise<ProbeOutcome> {

@@ -5,6 +5,8 @@ import type { ControlPlane } from "../upstream/control-plane.ts";
 export interface ApiClient {
   create(path: string, object: unknown): Promise<void>;
   remove(path: string, options?: unknown): Promise<void>;
+  /** By the merge keys that Kubernetes gives its lists. */
+  patch(path: string, change: unknown): Promise<void>;
   list<T>(path: string): Promise<{ readonly items: readonly T[]; readonly resourceVersion: string }>;
   /**
    * Tells of every change since `resourceVersion` with the moment at which it came, in milliseconds since the epoch. Resolves once
@@ -54,10 +56,10 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
     return session;
   }
 
-  function call(method: string, path: string, body?: unknown): Promise<string> {
+  function call(method: string, path: string, body?: unknown, contentType?: string): Promise<string> {
     const session = sessionAt(1 + (calls++ % SESSIONS_OF_CALLS));
     return new Promise((resolve, reject) => {
-      const stream = session.request(headersOf(method, path), { endStream: body === undefined });
+      const stream = session.request(headersOf(method, path, contentType), { endStream: body === undefined });
       let status = 0;
       let text = "";
       stream.setEncoding("utf8");
@@ -82,6 +84,9 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
     },
     async remove(path, options) {
       await call("DELETE", path, options);
+    },
+    async patch(path, change) {
+      await call("PATCH", path, change, "application/strategic-merge-patch+json");
     },
     async list<T>(path: string) {
       const { items, metadata } = JSON.parse(await call("GET", path)) as {
@@ -137,6 +142,6 @@ function openWatch<T>(
   });
 }
 
-function headersOf(method: string, path: string): OutgoingHttpHeaders {
-  return { ":method": method, ":path": path, accept: "application/json", "content-type": "application/json" };
+function headersOf(method: string, path: string, contentType = "application/json"): OutgoingHttpHeaders {
+  return { ":method": method, ":path": path, accept: "application/json", "content-type": contentType };
 }

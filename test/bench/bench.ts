@@ -1,5 +1,5 @@
 // Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each:
-//   bun test/bench/bench.ts [--quick] [--only floor|kubelet] [--containerd 1.6|2.1] [--readme] [--binary PATH]
+//   bun test/bench/bench.ts [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--readme] [--binary PATH]
 // A missed target is shown and fails nothing: figures depend on the machine.
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -15,19 +15,34 @@ import { describeClusterEffort, fullClusterEffort, quickClusterEffort } from "./
 import { type Conditions, describeConditions, loadNow, readConditions } from "./conditions.ts";
 import { type Figure, figuresOf, isReached } from "./figures.ts";
 import { benchFloor } from "./floor-bench.ts";
+import {
+  benchProbes,
+  describeProbeEffort,
+  fullProbeEffort,
+  type ProbeResult,
+  quickProbeEffort,
+} from "./probe-bench.ts";
+import { probeFigures } from "./probe-figures.ts";
 import { withFigures } from "./readme.ts";
 import { describeEffort, fullEffort, type Measurements, quickEffort } from "./rounds.ts";
-import { type Beside, markdownTable, textTable } from "./table.ts";
+import { markdownTable, type Part, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--quick] [--only floor|kubelet] [--containerd 1.6|2.1] [--readme] [--binary PATH]
+const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--readme] [--binary PATH]
 
-  --quick              fewer repetitions: about nine minutes instead of forty
+  --quick              fewer repetitions: about twelve minutes instead of fifty
   --only floor         beside the raw calls to the runtime alone: a third of the time
   --only kubelet       beside the reference kubelet alone
+  --only probes        probes and what comes of them alone, beside the reference kubelet too
   --containerd         the release of the runtime (default 1.6)
   --readme             put the figures into README.md
   --binary PATH        measure this program instead of dist/berth
 `;
+
+const titles: Readonly<Record<Part, string>> = {
+  floor: "Beside the floor",
+  kubelet: "Beside the kubelet",
+  probes: "Probes, beside the kubelet",
+};
 
 const repository = join(import.meta.dirname, "..", "..");
 
@@ -35,8 +50,8 @@ interface Options {
   readonly isQuick: boolean;
   readonly version: ContainerdVersion;
   readonly writesReadme: boolean;
-  /** Both halves if undefined. */
-  readonly only: Beside | undefined;
+  /** All parts if undefined. */
+  readonly only: Part | undefined;
   readonly binary: string | undefined;
 }
 
@@ -52,8 +67,8 @@ function readOptions(): Options {
   });
   const { quick: isQuick, containerd: version, readme: writesReadme, binary, only } = values;
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
-  if (only !== undefined && only !== "floor" && only !== "kubelet")
-    throw new Error(`--only takes floor or kubelet, found ${only}`);
+  if (only !== undefined && only !== "floor" && only !== "kubelet" && only !== "probes")
+    throw new Error(`--only takes floor, kubelet or probes, found ${only}`);
   return { isQuick, version, writesReadme, binary, only };
 }
 
@@ -67,20 +82,26 @@ async function bench({ isQuick, version, binary: given, only }: Options): Promis
     const binary = join(folder, "berth");
     await copyFile(given ?? builtBinary, binary);
     const results: Result[] = [];
-    const add = async (beside: Beside, half: Half) => {
+    const add = async (part: Part, half: Half) => {
       const load = { before, after: loadNow() };
-      results.push({ beside, ...half, conditions: await readConditions(binary, version, half.how, load) });
+      results.push({ part, ...half, conditions: await readConditions(binary, version, half.how, load) });
     };
     const common = { binary, version, folder, interruption };
-    if (only !== "kubelet") {
+    if (only === undefined || only === "floor") {
       const effort = isQuick ? quickEffort : fullEffort;
       const measurements = await benchFloor({ ...common, effort });
       await add("floor", { measurements, figures: figuresOf(measurements), how: describeEffort(effort) });
     }
-    if (only !== "floor" && (await canHaveKubelet())) {
+    if (only === "floor" || !(await canHaveKubelet())) return results;
+    if (only !== "probes") {
       const effort = isQuick ? quickClusterEffort : fullClusterEffort;
       const measurements = await benchCluster({ ...common, effort });
       await add("kubelet", { measurements, figures: clusterFigures(measurements), how: describeClusterEffort(effort) });
+    }
+    if (only !== "kubelet") {
+      const effort = isQuick ? quickProbeEffort : fullProbeEffort;
+      const measurements = await benchProbes({ ...common, effort });
+      await add("probes", { measurements, figures: probeFigures(measurements), how: describeProbeEffort(effort) });
     }
     return results;
   } finally {
@@ -108,20 +129,20 @@ function interrupted(): Promise<never> {
 
 interface Half {
   readonly figures: readonly Figure[];
-  readonly measurements: Measurements | ClusterResult;
+  readonly measurements: Measurements | ClusterResult | ProbeResult;
   readonly how: string;
 }
 
 interface Result extends Omit<Half, "how"> {
-  readonly beside: Beside;
+  readonly part: Part;
   readonly conditions: Conditions;
 }
 
 async function main(options: Options): Promise<void> {
   const started = performance.now();
   const results = await bench(options);
-  for (const { beside, figures, conditions } of results) {
-    console.log(`\nBeside the ${beside}:\n\n${textTable(figures, beside)}\n`);
+  for (const { part, figures, conditions } of results) {
+    console.log(`\n${titles[part]}:\n\n${textTable(figures, part)}\n`);
     for (const line of describeConditions(conditions)) console.log(line);
   }
   console.log("\nIn brackets the lowest and the highest sample; the floor of pods at once works on four at a time.");
@@ -142,8 +163,8 @@ async function keep(results: readonly Result[], { writesReadme }: Options): Prom
   await writeFile(file, `${JSON.stringify(results, null, 2)}\n`);
   if (writesReadme) {
     const readme = join(repository, "README.md");
-    const write = (text: string, { beside, figures, conditions }: Result) =>
-      withFigures(text, beside, `${markdownTable(figures, beside)}\n\n${describeConditions(conditions).join(" ")}`);
+    const write = (text: string, { part, figures, conditions }: Result) =>
+      withFigures(text, part, `${markdownTable(figures, part)}\n\n${describeConditions(conditions).join(" ")}`);
     await writeFile(readme, results.reduce(write, await readFile(readme, "utf8")));
   }
   return relative(process.cwd(), file);

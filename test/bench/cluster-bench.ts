@@ -57,9 +57,10 @@ export async function benchCluster(options: ClusterBenchOptions): Promise<Cluste
   }
 }
 
-async function onNodes<T>(
+/** The two, each with a runtime of its own; neither runs yet. */
+export async function onNodes<T>(
   plane: ControlPlane,
-  { folder, binary }: ClusterBenchOptions,
+  { folder, binary }: Pick<ClusterBenchOptions, "folder" | "binary">,
   version: ContainerdVersion,
   work: (members: Both<Member>) => Promise<T>,
 ): Promise<T> {

@@ -118,7 +118,7 @@ export async function measureCluster(
 }
 
 /** The kubelet's turn first and then Berth's, and the other way round the next time. */
-async function inTurns<T>(
+export async function inTurns<T>(
   { kubelet, berth }: Both<Member>,
   turns: number,
   measure: (member: Member, turn: number) => Promise<T>,

@@ -2,7 +2,7 @@ import type { Node, NodeCondition, Pod, PodCondition } from "../../proto/kuberne
 import type { ApiClient, Change } from "./api-client.ts";
 
 /** What a user of the API may wait for. */
-export type Milestone = "ready" | "gone" | "terminated";
+export type Milestone = "ready" | "unready" | "gone" | "terminated";
 
 /** When each pod and node came to something, as a watch shows it. */
 export interface ApiWatch {
@@ -45,7 +45,7 @@ export function milestonesOf({ type, object }: Pick<Change<Pod>, "type" | "objec
   const { conditions, containerStatuses = [] } = object.status ?? {};
   const hasEnded =
     containerStatuses.length > 0 && containerStatuses.every(({ state }) => state?.terminated !== undefined);
-  return [...(hasTrue(conditions, "Ready") ? ["ready" as const] : []), ...(hasEnded ? ["terminated" as const] : [])];
+  return [hasTrue(conditions, "Ready") ? "ready" : "unready", ...(hasEnded ? ["terminated" as const] : [])];
 }
 
 type Condition = Pick<NodeCondition | PodCondition, "type" | "status">;

@@ -1,18 +1,21 @@
 import { type Figure, inUnit, isReached } from "./figures.ts";
 import type { Measured } from "./statistics.ts";
 
-/** What Berth is held against. */
-export type Beside = "floor" | "kubelet";
+/** A table: beside the floor, beside the kubelet, and what has to do with probes, beside the kubelet too. */
+export type Part = "floor" | "kubelet" | "probes";
 
-const headers: Readonly<Record<Beside, readonly string[]>> = {
+const besideKubelet = ["what", "floor", "kubelet", "berth", "against the kubelet", "to reach", ""];
+
+const headers: Readonly<Record<Part, readonly string[]>> = {
   floor: ["what", "floor", "berth", "against the floor", "to reach", ""],
-  kubelet: ["what", "floor", "kubelet", "berth", "against the kubelet", "to reach", ""],
+  kubelet: besideKubelet,
+  probes: besideKubelet,
 };
 
 /** The figures for a terminal, with the lowest and highest sample behind each value that was made of several. */
-export function textTable(figures: readonly Figure[], beside: Beside): string {
-  const header = headers[beside];
-  const rows = [header, ...figures.map((figure) => cellsOf(figure, beside, withRange))];
+export function textTable(figures: readonly Figure[], part: Part): string {
+  const header = headers[part];
+  const rows = [header, ...figures.map((figure) => cellsOf(figure, part, withRange))];
   const widths = header.map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
   const lineOf = (row: readonly string[]) =>
     row
@@ -23,26 +26,26 @@ export function textTable(figures: readonly Figure[], beside: Beside): string {
 }
 
 /** The same for a README, values alone. */
-export function markdownTable(figures: readonly Figure[], beside: Beside): string {
-  const header = headers[beside];
-  const rows = figures.map((figure) => cellsOf(figure, beside, plain));
+export function markdownTable(figures: readonly Figure[], part: Part): string {
+  const header = headers[part];
+  const rows = figures.map((figure) => cellsOf(figure, part, plain));
   return [header, header.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
 type Show = (measured: Measured | undefined, unit: Figure["unit"]) => string;
 
-function cellsOf(figure: Figure, beside: Beside, show: Show): readonly string[] {
+function cellsOf(figure: Figure, part: Part, show: Show): readonly string[] {
   const { what, unit, floor, peer, berth, target } = figure;
   const verdicts = new Map([
     [true, "reached"],
     [false, "missed"],
   ]);
   const reached = isReached(figure);
-  const other = beside === "floor" ? floor : peer;
+  const other = part === "floor" ? floor : peer;
   return [
     what,
     show(floor, unit),
-    ...(beside === "kubelet" ? [show(peer, unit)] : []),
+    ...(part === "floor" ? [] : [show(peer, unit)]),
     show(berth, unit),
     other === undefined || berth === undefined ? "" : against(berth.value, other.value, unit),
     target === undefined ? "" : `≤ ${target.words}`,

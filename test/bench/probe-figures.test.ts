@@ -1,0 +1,36 @@
+import { expect, test } from "bun:test";
+import type { ProbeResult } from "./probe-bench.ts";
+import { probeFigures } from "./probe-figures.ts";
+import { markdownTable } from "./table.ts";
+
+const steady = Array.from({ length: 100 }, () => 20);
+const growing = Array.from({ length: 100 }, (_, at) => 10 * at);
+
+const result: ProbeResult = {
+  probing: {
+    kubelet: { unasked: { lastedMs: 20_000, cpuMs: 400 }, asked: { lastedMs: 30_000, cpuMs: 1500 }, probes: 1500 },
+    berth: { unasked: { lastedMs: 10_000, cpuMs: 20 }, asked: { lastedMs: 30_000, cpuMs: 540 }, probes: 1501 },
+  },
+  readiness: { agents: { kubelet: [60, 50, 300], berth: [12, 9, 21] }, floor: [6, 5, 7] },
+  floods: {
+    limited: { lastedMs: 20_000, ages: steady, shown: 1000 },
+    unlimited: { lastedMs: 20_000, ages: growing, shown: 9000 },
+  },
+};
+
+test("probes cost what an agent uses more than with as many that nobody asks; a queue must not grow", () => {
+  const rows = markdownTable(probeFigures(result), "probes").split("\n").slice(2);
+  expect(rows).toMatchInlineSnapshot(`
+    [
+      "| CPU of one core for 50 TCP probes a second |  | 3.00 % | 1.60 % | −1.40 %, 0.53 × | ≤ 0.50 × the kubelet's | missed |",
+      "| CPU of one core with 50 such pods |  | 5.00 % | 1.80 % | −3.20 %, 0.36 × |  |  |",
+      "| probes a second |  | 50 | 50 | +0, 1.00 × |  |  |",
+      "| a probe's answer → readiness in the API, p50 | 6 ms | 60 ms | 12 ms | −48 ms, 0.20 × | ≤ 20 ms | reached |",
+      "| a probe's answer → readiness in the API, p99 | 7 ms | 300 ms | 21 ms | −279 ms, 0.07 × |  |  |",
+      "| 500 status changes a second on 100 pods, 50 requests a second, as by default: the oldest untold one, p50 of the last 40 % |  |  | 20 ms |  | ≤ 1.25 × the 20 ms of the 40 % before | reached |",
+      "| 500 status changes a second on 100 pods, 50 requests a second, as by default: told a second |  |  | 50 |  |  |  |",
+      "| 500 status changes a second on 100 pods, no limit of requests: the oldest untold one, p50 of the last 40 % |  |  | 790 ms |  | ≤ 1.25 × the 390 ms of the 40 % before | missed |",
+      "| 500 status changes a second on 100 pods, no limit of requests: told a second |  |  | 450 |  |  |  |",
+    ]
+  `);
+});

@@ -1,0 +1,50 @@
+import { pair } from "./cluster-figures.ts";
+import type { Figure } from "./figures.ts";
+import type { ProbeResult } from "./probe-bench.ts";
+import { PROBES, type Probing, type Usage } from "./probe-rounds.ts";
+import { medianOf, percentile, percentileOf } from "./statistics.ts";
+import { FLOOD, type Flood } from "./status-flood.ts";
+
+/** What is measured of probes and of what comes of them, in the order of the issue that asks for it. */
+export function probeFigures({ probing, readiness, floods }: ProbeResult): readonly Figure[] {
+  return [
+    pair(`CPU of one core for ${PROBES} TCP probes a second`, "%", probing, (of) => medianOf([cpuOfProbes(of)]), 0.5),
+    pair(`CPU of one core with ${PROBES} such pods`, "%", probing, ({ asked }) => medianOf([percentOf(asked)])),
+    pair("probes a second", "", probing, ({ probes, asked }) => medianOf([(probes * 1000) / asked.lastedMs])),
+    ...readinessFigures(readiness),
+    ...floodFigures("50 requests a second, as by default", floods.limited),
+    ...floodFigures("no limit of requests", floods.unlimited),
+  ];
+}
+
+/** What an agent uses while it asks, less what it uses with as many pods that nobody asks. */
+function cpuOfProbes({ asked, unasked }: Probing): number {
+  return percentOf(asked) - percentOf(unasked);
+}
+
+const percentOf = ({ cpuMs, lastedMs }: Usage) => (100 * cpuMs) / lastedMs;
+
+function readinessFigures({ agents, floor }: ProbeResult["readiness"]): readonly Figure[] {
+  const row = (which: string, share: number): Figure => ({
+    ...pair(`a probe's answer → readiness in the API, ${which}`, "ms", agents, (all) => percentileOf(all, share)),
+    floor: percentileOf(floor, share),
+  });
+  return [{ ...row("p50", 0.5), target: { words: "20 ms", atMost: 20 } }, row("p99", 0.99)];
+}
+
+/** The queue has some time to come to its depth; from then on it must not grow. */
+function floodFigures(limit: string, { ages, shown, lastedMs }: Flood): readonly Figure[] {
+  const part = (from: number, until: number) => ages.slice(from * ages.length, until * ages.length);
+  const [before, after] = [part(0.2, 0.6), part(0.6, 1)];
+  const usual = percentile(before, 0.5);
+  const what = `${FLOOD.perSecond} status changes a second on ${FLOOD.pods} pods, ${limit}`;
+  return [
+    {
+      what: `${what}: the oldest untold one, p50 of the last 40 %`,
+      unit: "ms",
+      berth: percentileOf(after, 0.5),
+      target: { words: `1.25 × the ${usual.toFixed(0)} ms of the 40 % before`, atMost: 1.25 * usual },
+    },
+    { what: `${what}: told a second`, unit: "", berth: medianOf([(shown * 1000) / lastedMs]) },
+  ];
+}

@@ -348,7 +348,7 @@ function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | 
     case "removeSandbox":
       return { kind: "sandbox", id: action.id };
     case "removeContainer":
-      return { kind: "container", id: action.id };
+      return { kind: action.isCleared === true ? "marked" : "container", id: action.id };
   }
 }
 

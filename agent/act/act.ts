@@ -16,7 +16,7 @@ import type { NodeFacts } from "../translate/node-facts.ts";
 import { runtimeHandlerOf } from "../translate/runtime-handler.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
-import { isPathPart, postStartMark } from "../translate/volumes.ts";
+import { clearedMark, containerFolder, isPathPart, postStartMark } from "../translate/volumes.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
 import { readEnvFiles } from "./env-files.ts";
 import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
@@ -88,6 +88,7 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       return await stopContainer(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
     case "removeContainer":
       await removeWordsOf(disk, scene, action);
+      if (action.isCleared === true) await markCleared(disk.root, scene, action);
       await runtime.removeContainer(action.id, { signal });
       return {};
     case "stopSandbox":
@@ -146,6 +147,20 @@ async function removeWordsOf(
   await removeTerminationLog(root, { uid: scene.uid, container: name, attempt });
   if (scene.observed.pendingHooks.has(instanceKey({ name, attempt })))
     await root.remove(postStartMark(scene.uid, name, attempt));
+}
+
+/** Whoever comes after us knows by it that the container is to begin anew. Of one container the last mark is enough. */
+async function markCleared(
+  root: PodDisk["root"],
+  { uid, observed }: ActScene,
+  { name, id }: Extract<Action, { kind: "removeContainer" }>,
+): Promise<void> {
+  const newest = newestOf(observed, name);
+  const before = observed.clearedAttempts.get(name);
+  if (newest?.id !== id || newest.attempt <= (before ?? -1)) return;
+  await root.makeFolder(containerFolder(uid, name), 0o750);
+  await root.makeFile(clearedMark(uid, name, newest.attempt), 0o600);
+  if (before !== undefined) await root.remove(clearedMark(uid, name, before));
 }
 
 async function createContainer(

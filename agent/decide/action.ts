@@ -40,7 +40,14 @@ export type Action =
       /** What users are told, where it is more than that the container is stopped. */
       readonly event?: string;
     }
-  | { readonly kind: "removeContainer"; readonly name: string; readonly id: ContainerId; readonly why: string }
+  | {
+      readonly kind: "removeContainer";
+      readonly name: string;
+      readonly id: ContainerId;
+      readonly why: string;
+      /** It is to begin anew, and is not to be missed: a mark on the disk says so. */
+      readonly isCleared?: true;
+    }
   | { readonly kind: "stopSandbox"; readonly id: SandboxId; readonly why: string }
   | { readonly kind: "removeSandbox"; readonly id: SandboxId; readonly why: string }
   | { readonly kind: "removePodFiles"; readonly why: string };

@@ -3,10 +3,17 @@ import type { ContainerStatus, PodCondition, PodPhase } from "../../proto/kubern
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { generationOf } from "./generation.ts";
 import type { PodMemory } from "./memory.ts";
+import { isRestartingAll, mayRestartAll } from "./restart-all.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
 
-type OwnCondition = "PodReadyToStartContainers" | "Initialized" | "Ready" | "ContainersReady" | "PodScheduled";
+type OwnCondition =
+  | "PodReadyToStartContainers"
+  | "Initialized"
+  | "Ready"
+  | "ContainersReady"
+  | "PodScheduled"
+  | "AllContainersRestarting";
 
 interface Verdict {
   readonly type: OwnCondition;
@@ -17,7 +24,7 @@ interface Verdict {
   readonly sinceAtLeast: number;
 }
 
-/** The five conditions of a pod, in the kubelet's order, each with the time of its last change. */
+/** The conditions of a pod, in the kubelet's order, each with the time of its last change. */
 export function podConditions(
   scene: StatusScene,
   phase: PodPhase,
@@ -35,6 +42,7 @@ export function podConditions(
     { type: "Ready", ...withGates(scene, ready) },
     { type: "ContainersReady", ...ready },
     { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
+    ...restarting(scene, phase),
   ];
   const conditions = new Map(memory.conditions);
   const list = verdicts.map(({ type, status, reason, message, sinceAtLeast }) => {
@@ -46,7 +54,8 @@ export function podConditions(
       status,
       ...(reason === undefined ? {} : { reason }),
       ...(message === undefined ? {} : { message }),
-      ...generationOf(desired),
+      // The kubelet tells it of all but this one.
+      ...(type === "AllContainersRestarting" ? {} : generationOf(desired)),
       lastTransitionTime: formatTime(since),
     };
   });
@@ -59,9 +68,12 @@ interface ContainerStatuses {
   readonly app: readonly ContainerStatus[];
 }
 
-/** Once an app container has started the pod has been initialized, whatever becomes of its init containers. */
+/**
+ * Once an app container has started the pod has been initialized, whatever becomes of its init containers; and what was told so once is not
+ * taken back, although a new sandbox, or the restart of all its containers, begins with the first of them.
+ */
 function initialized(
-  { desired: { pod, acceptedAt }, observed }: StatusScene,
+  { desired: { pod, acceptedAt }, observed, memory }: StatusScene,
   phase: PodPhase,
   { init, app }: ContainerStatuses,
 ): Omit<Verdict, "type"> {
@@ -74,7 +86,9 @@ function initialized(
   if (phase === "Succeeded") return { status: "True", reason: "PodCompleted", sinceAtLeast };
   const open = init.filter((status) => !isDone(status)).map(({ name }) => name);
   const hasStarted = app.some(({ state }) => state?.running || state?.terminated);
-  if (hasStarted || open.length === 0) return { status: "True", sinceAtLeast };
+  const told = pod.status?.conditions?.find(({ type }) => type === "Initialized")?.status;
+  const hasBeen = (memory.conditions.get("Initialized")?.status ?? told) === "True";
+  if (hasStarted || hasBeen || open.length === 0) return { status: "True", sinceAtLeast };
   const message = `containers with incomplete status: [${open.join(" ")}]`;
   return { status: "False", reason: "ContainersNotInitialized", message, sinceAtLeast: acceptedAt };
 }
@@ -104,6 +118,17 @@ function containersReady(
   }
   const message = `containers with unready status: [${unready.join(" ")}]`;
   return { status: "False", reason: "ContainersNotReady", message, sinceAtLeast: sinceEnd };
+}
+
+/** Told only of a pod whose rules may restart all its containers. */
+function restarting({ desired: { pod, acceptedAt }, observed }: StatusScene, phase: PodPhase): readonly Verdict[] {
+  if (!mayRestartAll(pod.spec)) return [];
+  const verdict = { type: "AllContainersRestarting", status: "False", sinceAtLeast: acceptedAt } as const;
+  if (phase === "Succeeded") return [{ ...verdict, reason: "PodCompleted" }];
+  if (phase === "Failed") return [{ ...verdict, reason: "PodFailed" }];
+  if (!isRestartingAll(pod, observed)) return [verdict];
+  const message = "container exited with restart policy rule";
+  return [{ ...verdict, status: "True", reason: "RestartAllContainersStarted", message }];
 }
 
 /** A pod whose containers are ready is ready when its readiness gates are too: conditions that others set in the API. */

@@ -16,6 +16,7 @@ import { whyNoReference } from "../../proto/kubernetes/image-reference.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { beginningOf } from "../../proto/utf8.ts";
 import { awaitsNetwork, awaitsPullSecrets, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
+import { isCleared, removedToRestart } from "./cleared.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
@@ -23,12 +24,13 @@ import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { awaitsHook, type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "./observed.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
+import { isRestartingAll } from "./restart-all.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
 
 /** One entry of `status.containerStatuses`, or of the lists of the other kinds, as the API documents it. */
 export function containerStatus(scene: StatusScene, container: Container): ContainerStatus {
-  const { desired, observed, memory, settings } = scene;
+  const { desired, observed, settings } = scene;
   const { pod } = desired;
   const newest = newestOf(observed, container.name);
   const state = stateOf(scene, container, newest);
@@ -50,7 +52,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
           ready: runsOnce ? state.terminated?.exitCode === 0 : health?.isReady === true,
           started: health?.isStarted === true,
         }),
-    restartCount: newest?.attempt ?? memory.attempts.get(container.name) ?? 0,
+    restartCount: newest?.attempt ?? unseenAttempt(scene, container),
     image: shown?.image || (container.image ?? ""),
     imageID: shown?.imageRef ?? "",
     ...(shown === undefined || isConcluded(shown) ? {} : { containerID: `${settings.runtimeName}://${shown.id}` }),
@@ -59,6 +61,12 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     ...(shown?.user === undefined ? {} : { user: { linux: shown.user } }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
   };
+}
+
+/** The number of an instance that is not there: of one that was removed to begin anew, the next one's. */
+function unseenAttempt({ observed, memory }: StatusScene, { name }: Container): number {
+  const cleared = observed.clearedAttempts.get(name);
+  return cleared === undefined ? (memory.attempts.get(name) ?? 0) : cleared + 1;
 }
 
 /**
@@ -84,6 +92,7 @@ function stateOf(scene: StatusScene, container: Container, newest: ObservedConta
     const waiting = isFinal || scene.isEnding ? undefined : waitingAfterExit(scene, container, newest);
     return waiting ?? { terminated: terminated(scene, newest) };
   }
+  if (newest === undefined && isBeingRestarted(scene, container)) return { waiting: waitingForRestart };
   const told = newest === undefined ? toldOrAssumed(scene, container) : undefined;
   if (told !== undefined) return told;
   if (newest?.state === "unknown" || (isFinal && hadItsTurn(scene, container))) return { terminated: notLocated };
@@ -98,6 +107,14 @@ function waitingForHook({ desired }: StatusScene): NonNullable<ContainerState["w
     reason: hasInit ? "PodInitializing" : "ContainerCreating",
     message: "its postStart hook has not succeeded yet",
   };
+}
+
+const waitingForRestart = { reason: removedToRestart.reason ?? "", message: removedToRestart.message ?? "" };
+
+/** It was removed to begin anew, and nothing of its pod has begun yet. */
+function isBeingRestarted({ desired: { pod }, observed, isEnding }: StatusScene, { name }: Container): boolean {
+  if (isEnding || !observed.clearedAttempts.has(name)) return false;
+  return isCleared(pod, observed) || isRestartingAll(pod, observed);
 }
 
 /** What Kubernetes says of a container of which nobody knows how it ended. */
@@ -135,6 +152,7 @@ function hadItsTurn({ desired, observed, ...scene }: StatusScene, { name }: Cont
   if (isEphemeral(desired.pod, name)) return false;
   const { initContainers = [] } = desired.pod.spec;
   const place = initContainers.findIndex((each) => each.name === name);
+  if (observed.clearedAttempts.has(name)) return true;
   const hasRun = (each: Container) => (newestOf(observed, each.name)?.state ?? "created") !== "created";
   if (place >= 0) return place === 0 || initContainers.slice(place).some(hasRun);
   return hasBegun({ desired, observed, ...scene }) || isInitialized(desired.pod, observed, observed.sandboxes[0]?.id);
@@ -256,7 +274,10 @@ function lastTermination(
   const isShownAlready = state.terminated !== undefined;
   const exits = scene.observed.containers.filter((c): c is ExitedContainer => c.name === name && c.state === "exited");
   const [last] = isShownAlready ? exits.filter(({ id }) => id !== newest?.id) : exits;
-  return last === undefined ? toldTermination(scene, name, newest) : terminated(scene, last);
+  if (last !== undefined) return terminated(scene, last);
+  const cleared = scene.observed.clearedAttempts.get(name);
+  const isOfCleared = cleared !== undefined && cleared + 1 === (newest?.attempt ?? cleared + 1);
+  return isOfCleared ? removedToRestart : toldTermination(scene, name, newest);
 }
 
 /** The end of an earlier instance that is here no more, as long as the API server still knows of it. */

@@ -22,6 +22,7 @@ import {
 import type { PlanInProgress } from "./plan.ts";
 import { podIPsOf } from "./pod-ips.ts";
 import { crashesAfter, restartAt, shouldRestart } from "./restart.ts";
+import { isRestartingAll, planRestartOfAll } from "./restart-all.ts";
 import type { Settings } from "./settings.ts";
 import { proposeStop } from "./stop.ts";
 
@@ -48,6 +49,10 @@ type Turn = "free" | "taken";
  */
 export function planContainers(plan: PlanInProgress, scene: ContainerScene): void {
   const { pod, observed, sandbox } = scene;
+  if (isRestartingAll(pod, observed)) {
+    planRestartOfAll(plan, scene);
+    return;
+  }
   let turn: Turn = "free";
   for (const container of containersInTurn(pod, observed, sandbox.id)) {
     const taken = planContainer(plan, scene, container, turn);
@@ -196,23 +201,36 @@ function planStart(
       return plan.propose({
         kind: "createContainer",
         name: container.name,
-        // A log that is there is never written into again.
-        attempt: Math.max(previous?.attempt ?? -1, observed.loggedAttempts.get(container.name) ?? -1) + 1,
+        attempt: nextAttempt(observed, container, previous),
         sandboxId: sandbox.id,
         podIPs: podIPsOf(sandbox.ips, settings.hostIPs),
         image: imageOf(container),
         imageRef: need.ref,
         // Another image has another back-off: it begins like that of a first crash.
         crashes: previous === undefined ? 0 : isChanged ? 1 : crashesAfter(previous),
-        why: whyCreate(previous),
+        why: whyCreate(observed, container, previous),
       })
         ? "taken"
         : "free";
   }
 }
 
-function whyCreate(previous: ExitedContainer | undefined): string {
-  return previous === undefined ? "it has not run yet" : `it exited with code ${previous.exitCode}`;
+/** A log that is there is never written into again. */
+function nextAttempt(
+  { loggedAttempts, clearedAttempts }: ObservedPod,
+  { name }: Container,
+  previous: ExitedContainer | undefined,
+): number {
+  return Math.max(previous?.attempt ?? -1, loggedAttempts.get(name) ?? -1, clearedAttempts.get(name) ?? -1) + 1;
+}
+
+function whyCreate(
+  { clearedAttempts }: ObservedPod,
+  { name }: Container,
+  previous: ExitedContainer | undefined,
+): string {
+  if (previous !== undefined) return `it exited with code ${previous.exitCode}`;
+  return clearedAttempts.has(name) ? "all containers are restarted" : "it has not run yet";
 }
 
 /**

@@ -2,6 +2,7 @@ import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod, Time } from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/time.ts";
+import { isToldCleared } from "./cleared.ts";
 import type { PodMemory } from "./memory.ts";
 import { type ExitedContainer, newestOf, type ObservedPod } from "./observed.ts";
 
@@ -21,6 +22,8 @@ export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodM
       const told = allContainerStatuses(pod.status).find((each) => each.name === name);
       const known = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.attempts.get(name) ?? -1);
       const newest = Math.max(known, toldAttempt(told));
+      // What was removed to begin anew is not missed.
+      if (newest <= (observed.clearedAttempts.get(name) ?? -1)) return [];
       const attempt = Math.min(newest, (newestOf(observed, name)?.attempt ?? Number.POSITIVE_INFINITY) - 1);
       if (told?.state?.terminated && told.restartCount === attempt) return [exitAsTold(told, image)];
       // What the API server was told of the end before a created instance is more than anybody knows here.
@@ -32,8 +35,10 @@ export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodM
 
 /** The last instance that the API server knows to have run. */
 function toldAttempt(told: ContainerStatus | undefined): number {
-  const hasRun = told?.state?.running ?? told?.state?.terminated ?? told?.lastState?.terminated;
-  return hasRun ? (told?.restartCount ?? 0) : -1;
+  if (told === undefined) return -1;
+  const hasRun = told.state?.running ?? told.state?.terminated ?? told.lastState?.terminated;
+  // Of what was removed to begin anew the next instance is told already.
+  return hasRun ? told.restartCount - (isToldCleared(told) ? 1 : 0) : -1;
 }
 
 /** True for an exit that was not observed but concluded: there is nothing of it to be removed. */

@@ -81,7 +81,7 @@ test("a patch says what differs, and no more", () => {
     lists are replaced whole:
       {"status":{"declaredFeatures":["A"],"features":{"supplementalGroupsPolicy":true},"images":[],"runtimeHandlers":[{"name":"runc"}]}}
     lists of an earlier agent are taken away:
-      {"status":{"declaredFeatures":null,"features":null,"runtimeHandlers":[]}}
+      {"status":{"declaredFeatures":["RestartAllContainersOnContainerExits"],"features":null,"runtimeHandlers":[]}}
     a label of ours is wrong, another's stands:
       {"metadata":{"labels":{"kubernetes.io/os":"linux"}},"status":{}}
     an annotation of ours goes:
@@ -114,6 +114,7 @@ test("differences are total: a server may leave out everything", () => {
       "capacity",
       "conditions",
       "daemonEndpoints",
+      "declaredFeatures",
       "images",
       "labels",
       "nodeInfo",

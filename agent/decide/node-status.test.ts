@@ -73,6 +73,9 @@ test("a status says everything that is known of the node", () => {
           "Port": 10250,
         },
       },
+      "declaredFeatures": [
+        "RestartAllContainersOnContainerExits",
+      ],
       "images": [
         {
           "names": [
@@ -268,7 +271,9 @@ test("what is others' stays, what nobody has any more goes", () => {
       "config": {
         "error": "x",
       },
-      "declaredFeatures": undefined,
+      "declaredFeatures": [
+        "RestartAllContainersOnContainerExits",
+      ],
       "volumesAttached": [
         {
           "devicePath": "",

@@ -14,7 +14,7 @@ import type { NodeImage, ObservedNode, RuntimeAbilities } from "./observed-node.
  * What this version does of the features that a node may declare, in order. The scheduler sends pods that need one only where it is
  * declared, so a feature enters this list with the change that carries it out, and not before.
  */
-const declaredFeatures: readonly string[] = [];
+const declaredFeatures: readonly string[] = ["RestartAllContainersOnContainerExits"];
 
 const MAX_NAMES_PER_IMAGE = 5;
 

@@ -14,6 +14,8 @@ export interface ObservedPod {
   readonly images: ReadonlyMap<string, ImagePresence>;
   /** The highest attempt that left a log file, by container name: it outlives containers that were removed behind our back. */
   readonly loggedAttempts: ReadonlyMap<string, number>;
+  /** The last attempt of each container that was removed so that all of the pod begin anew (see restart-all.ts). */
+  readonly clearedAttempts: ReadonlyMap<string, number>;
   /** True while the pod has a folder of its own on this node: volumes, logs. */
   readonly hasFiles: boolean;
   /** The instances, by {@link instanceKey}, that were started and whose `postStart` hook has not succeeded yet. */
@@ -112,6 +114,7 @@ export function nothingObserved(uid: PodUid, namespace: string, name: string): O
     containers: [],
     images: new Map(),
     loggedAttempts: new Map(),
+    clearedAttempts: new Map(),
     hasFiles: false,
     pendingHooks: new Set(),
     health: new Map(),

@@ -17,9 +17,9 @@ export function shouldRestart(
   container: Pick<Container, "name" | "restartPolicy" | "restartPolicyRules">,
   { exitCode }: Pick<ContainerExit, "exitCode">,
 ): boolean {
-  const { restartPolicy, restartPolicyRules = [] } = container;
+  const { restartPolicy } = container;
   if (isEphemeral(pod, container.name) || (exitCode === 0 && runsToItsEnd(pod, container))) return false;
-  if (restartPolicyRules.some(({ exitCodes }) => exitCodes !== undefined && fits(exitCodes, exitCode))) return true;
+  if (actionAfter(container, exitCode) !== undefined) return true;
   switch (restartPolicy ?? pod.spec.restartPolicy) {
     case "Never":
       return false;
@@ -30,7 +30,16 @@ export function shouldRestart(
   }
 }
 
-type ExitCodes = NonNullable<NonNullable<Container["restartPolicyRules"]>[number]["exitCodes"]>;
+type Rule = NonNullable<Container["restartPolicyRules"]>[number];
+type ExitCodes = NonNullable<Rule["exitCodes"]>;
+
+/** What the first of a container's own rules that fits asks for; undefined where none fits. */
+export function actionAfter(
+  { restartPolicyRules = [] }: Pick<Container, "restartPolicyRules">,
+  exitCode: number,
+): Rule["action"] | undefined {
+  return restartPolicyRules.find(({ exitCodes }) => exitCodes !== undefined && fits(exitCodes, exitCode))?.action;
+}
 
 function fits({ operator, values = [] }: ExitCodes, exitCode: number): boolean {
   return values.includes(exitCode) === (operator === "In");

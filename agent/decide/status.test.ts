@@ -439,3 +439,17 @@ test("the end of an earlier instance is told on when nothing is left of it", () 
   expect(told({ waiting: {} }, own)).toBeUndefined();
   expect(told({ terminated: { exitCode: 137 } })).toBeUndefined();
 });
+
+test("a pod that was initialized stays so, whatever becomes of its init containers; who begins anew believes the API server", () => {
+  const initContainers = [{ name: "first", image: "busybox:1" }];
+  const wanted: Pod = { ...pod, spec: { ...pod.spec, initContainers } };
+  const initialized = (of: Pod, memory: PodMemory = emptyMemory) => {
+    const nothing = { ...observed, containers: [] };
+    const { status } = decidePod({ ...desired, pod: of }, nothing, memory, settings, at("10:00:09"));
+    return status.conditions?.find(({ type }) => type === "Initialized")?.status;
+  };
+  const conditions = new Map([["Initialized", { status: "True", since: 0 }]]);
+  const told = { conditions: [{ type: "Initialized", status: "True" as const }] };
+  expect([initialized(wanted), initialized(wanted, { ...emptyMemory, conditions })]).toEqual(["False", "True"]);
+  expect(initialized({ ...wanted, status: told })).toBe("True");
+});

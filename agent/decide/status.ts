@@ -1,5 +1,6 @@
 import type { Container, ContainerStatus, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
+import { isCleared } from "./cleared.ts";
 import { podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
 import { type DesiredNow, startTimeOf } from "./desired.ts";
@@ -106,9 +107,10 @@ function podPhase({ desired, observed, memory, isFinal }: StatusScene, statuses:
   if (isFinal && desired.source.kind === "api")
     return statuses.every(({ state }) => state?.terminated?.exitCode === 0) ? "Succeeded" : "Failed";
   const hasRun = (name: string) =>
+    observed.clearedAttempts.has(name) ||
     observed.containers.some((each) => each.name === name && each.state !== "created" && !awaitsHook(observed, each));
   const { pod } = desired;
   const [sandbox] = observed.sandboxes;
-  const begins = sandbox?.ready === true && !isInitialized(pod, observed, sandbox.id);
+  const begins = sandbox?.ready === true && !isCleared(pod, observed) && !isInitialized(pod, observed, sandbox.id);
   return !begins && pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
 }

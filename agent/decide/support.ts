@@ -1,3 +1,4 @@
+import { lastingContainers } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import type { Rejection } from "./desired.ts";
 
@@ -38,10 +39,6 @@ const staticPodFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"],
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
   ["lifecycle.stopSignal", ({ lifecycle }) => lifecycle?.stopSignal !== undefined],
-  [
-    "restartPolicyRules with RestartAllContainers",
-    ({ restartPolicyRules }) => (restartPolicyRules ?? []).some(({ action }) => action === "RestartAllContainers"),
-  ],
   ["hugepages", (container) => resourcesOf(container).some((name) => name.startsWith("hugepages-"))],
   // Those that a device plugin would hand out; the kubelet runs such a pod without its devices where it has never heard of them.
   [DEVICES, isForDevices],
@@ -130,8 +127,6 @@ function askedBy<T>(
 ): readonly string[] {
   return rows.filter(([, isAskedBy]) => all.some(isAskedBy)).map(([feature]) => feature);
 }
-
-const lastingContainers = ({ initContainers = [], containers }: Pod["spec"]) => [...initContainers, ...containers];
 
 function asksForStrictGroups({ securityContext }: Pod["spec"]): boolean {
   return securityContext?.supplementalGroupsPolicy === "Strict";

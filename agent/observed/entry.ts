@@ -18,6 +18,7 @@ export interface Entry {
   /** The sandbox of each container: only the list tells it, the status does not. */
   readonly parents: Map<ContainerId, SandboxId>;
   loggedAttempts: ReadonlyMap<string, number>;
+  clearedAttempts: ReadonlyMap<string, number>;
   hasFiles: boolean;
   pendingHooks: ReadonlySet<string>;
   /** Under which ids events may name the pod. */
@@ -52,6 +53,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     containers: new Map(),
     parents: new Map(),
     loggedAttempts: new Map(),
+    clearedAttempts: new Map(),
     hasFiles: false,
     pendingHooks: new Set(),
     ids: new Set(),
@@ -139,7 +141,7 @@ export function newestFirst<T extends { readonly attempt: number; readonly creat
 
 /** The entry as decisions see it. */
 export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
-  const { uid, namespace, name, loggedAttempts, hasFiles, pendingHooks, toldExits } = entry;
+  const { uid, namespace, name, loggedAttempts, clearedAttempts, hasFiles, pendingHooks, toldExits } = entry;
   return {
     uid,
     namespace,
@@ -148,6 +150,7 @@ export function toObservedPod(entry: Entry, images: ObservedPod["images"]): Obse
     containers: newestFirst(entry.containers.values()),
     images,
     loggedAttempts,
+    clearedAttempts,
     hasFiles,
     pendingHooks,
     health: new Map(),

@@ -76,3 +76,16 @@ test("every folder of logs whose name can be a pod's is a pod with a name, and t
     { uid: uuid as PodUid, namespace: "", name: "" },
   ]);
 });
+
+test("of the instances that were removed to begin anew the last one counts, of each container", async () => {
+  const folder = "/root/pods/u/containers";
+  const { clearedAttempts, pendingHooks } = await look(
+    `${folder}/a/cleared-00000009`,
+    `${folder}/a/cleared-0000000a`,
+    `${folder}/b/cleared-00000000`,
+    `${folder}/b/cleared-x`,
+    `${folder}/b/post-start-00000001`,
+  );
+  expect(Object.fromEntries(clearedAttempts)).toEqual({ a: 10, b: 0 });
+  expect([...pendingHooks]).toEqual(["b #1"]);
+});

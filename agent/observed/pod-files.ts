@@ -8,6 +8,7 @@ export interface FoundFiles {
   readonly loggedAttempts: ReadonlyMap<string, number>;
   /** By `instanceKey`. */
   readonly pendingHooks: ReadonlySet<string>;
+  readonly clearedAttempts: ReadonlyMap<string, number>;
 }
 
 /** What is on the disk of a pod. */
@@ -35,7 +36,7 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
       );
       return {
         exist: folder !== undefined || containers !== undefined,
-        pendingHooks: folder === undefined ? new Set() : await pendingHooksOf(root, `pods/${uid}/containers`),
+        ...(folder === undefined ? noMarks() : await marksOf(root, `pods/${uid}/containers`)),
         loggedAttempts: new Map(
           attempts.flatMap(([container, n]) => (n === undefined ? [] : [[container, n] as const])),
         ),
@@ -51,16 +52,24 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
   };
 }
 
-/** Each instance whose hook is due has a mark, which `act/hook.ts` makes before the start and removes after the hook's success. */
-async function pendingHooksOf(root: Files, folder: string): Promise<ReadonlySet<string>> {
-  const pending = new Set<string>();
+/**
+ * Each instance whose hook is due has a mark, which `act/hook.ts` makes before the start and removes after the hook's success; so has the last
+ * one that was removed to begin anew (`act/act.ts`).
+ */
+async function marksOf(root: Files, folder: string): Promise<ReturnType<typeof noMarks>> {
+  const marks = noMarks();
+  const { pendingHooks, clearedAttempts } = marks;
   for (const name of await foldersOf(root, folder))
     for (const { name: file } of (await root.list(`${folder}/${name}`)) ?? []) {
-      const [, attempt] = /^post-start-([0-9a-f]{8})$/.exec(file) ?? [];
-      if (attempt !== undefined) pending.add(instanceKey({ name, attempt: Number.parseInt(attempt, 16) }));
+      const [, kind, digits = ""] = /^(post-start|cleared)-([0-9a-f]{8})$/.exec(file) ?? [];
+      const attempt = Number.parseInt(digits, 16);
+      if (kind === "post-start") pendingHooks.add(instanceKey({ name, attempt }));
+      if (kind === "cleared") clearedAttempts.set(name, Math.max(attempt, clearedAttempts.get(name) ?? -1));
     }
-  return pending;
+  return marks;
 }
+
+const noMarks = () => ({ pendingHooks: new Set<string>(), clearedAttempts: new Map<string, number>() });
 
 async function foldersOf(files: Files, path: string): Promise<readonly string[]> {
   return ((await files.list(path)) ?? []).filter(({ kind }) => kind === "directory").map(({ name }) => name);

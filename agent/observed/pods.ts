@@ -64,6 +64,8 @@ export type Touched =
   | { readonly kind: "container"; readonly id: ContainerId }
   /** What the answer to CreateContainer tells is all that a look could: it is there, and has not been started. */
   | { readonly kind: "made"; readonly container: ObservedContainer }
+  /** A container that was removed, and has left a mark. */
+  | { readonly kind: "marked"; readonly id: ContainerId }
   /** A container whose `postStart` hook is due, or has succeeded. */
   | { readonly kind: "hook"; readonly id: ContainerId; readonly instance: string; readonly isPending: boolean }
   /** The pod has files now, and none of its logs was touched. */
@@ -266,6 +268,10 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
       touchOne(room, entry, touched.id);
       return;
     }
+    case "marked":
+      entry.areFilesStale = true;
+      touchOne(room, entry, touched.id);
+      return;
     case "container":
     case "sandbox":
       touchOne(room, entry, touched.id);

@@ -53,6 +53,11 @@ export function postStartMark(uid: string, container: string, attempt: number): 
   return `${containerFolder(uid, container)}/post-start-${attempt.toString(16).padStart(8, "0")}`;
 }
 
+/** The mark of an instance that was removed so that all of its pod begin anew, relative to the root directory. */
+export function clearedMark(uid: string, container: string, attempt: number): string {
+  return `${containerFolder(uid, container)}/cleared-${attempt.toString(16).padStart(8, "0")}`;
+}
+
 /** Where a container finds that file; undefined for one that wants none. */
 export function terminationMessagePath({ terminationMessagePath: path = "/dev/termination-log" }: Container) {
   return path === "" ? undefined : absolute(path);

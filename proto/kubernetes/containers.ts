@@ -13,6 +13,11 @@ export function allContainers({
   return areAllOfApp ? containers : [...initContainers, ...containers, ...ephemeralContainers];
 }
 
+/** Init containers and app containers: those that a pod has for its whole life. */
+export function lastingContainers({ initContainers = [], containers }: PodSpec): readonly Container[] {
+  return [...initContainers, ...containers];
+}
+
 /** The container of that name, whichever kind it is. */
 export function containerNamed(
   { spec }: Pick<Pod, "spec">,

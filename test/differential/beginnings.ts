@@ -122,6 +122,26 @@ const policies: readonly Play[] = [
     { restartPolicy: "Never" },
   ),
   noting(
+    "rule-restarts-all",
+    hasEnded,
+    {},
+    {
+      restartPolicy: "Never",
+      initContainers: [initial("first", note("first")), sidecar("side", untilStopped)],
+      containers: [
+        initial("main", `${note("main")}; until test -e /notes/again; do sleep 0.1; done; ${tellNotes}`),
+        initial(
+          "watcher",
+          "test -e /notes/tried && touch /notes/again && exit 0; touch /notes/tried; sleep 5; exit 4",
+          {
+            restartPolicy: "Never",
+            restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [4] } }],
+          },
+        ),
+      ],
+    },
+  ),
+  noting(
     "own-policy",
     hasEnded,
     { command: script(failsOnce), restartPolicy: "OnFailure" },

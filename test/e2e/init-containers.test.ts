@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/pod-list.ts";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images.ts";
+import { until } from "../bed/until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 
@@ -23,9 +24,10 @@ const container = (name: string, more: Partial<Container>): Container => ({
 const noting = (name: string) =>
   script(`echo ${name} >>/notes/log; trap "echo no ${name} >>/notes/log; exit 0" TERM; sleep 1000000 & wait`);
 const sidecar = (name: string) => container(name, { command: noting(name), restartPolicy: "Always" });
-const notesOf = async ({ uid }: PodSummary) => {
-  const path = join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes/log");
-  return (await readFile(path, "utf8")).trimEnd().split("\n");
+const notesFolder = ({ uid }: PodSummary) =>
+  join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes");
+const notesOf = async (pod: PodSummary) => {
+  return (await readFile(join(notesFolder(pod), "log"), "utf8")).trimEnd().split("\n");
 };
 
 beforeAll(async () => {
@@ -44,6 +46,8 @@ test("init containers run in their order before the app containers, and a sideca
   ];
   await node.put(podOf("ordered", { ...notes, command: noting("app") }, { initContainers, volumes }));
   const pod = await node.pod("ordered", "it is up", ({ ready }) => ready === "2/2");
+  // A container runs before its process has written anything.
+  await until("the app has begun", 10_000, async () => (await notesOf(pod)).length === 4);
   expect(await notesOf(pod)).toEqual(["first", "proxy", "last", "app"]);
   const init = pod.status.initContainerStatuses?.map(({ name, state, ready }) => [
     name,
@@ -74,6 +78,32 @@ test("with restartPolicy Never the failure of an init container is that of the p
   const pod = await node.pod("failed", "it has failed", ({ phase }) => phase === "Failed");
   expect(pod.status.initContainerStatuses?.[0]?.state?.terminated).toMatchObject({ exitCode: 9, reason: "Error" });
   expect(pod.status.containerStatuses?.[0]?.state).toEqual({ waiting: { reason: "PodInitializing" } });
+});
+
+test("a container that asks for the restart of all lets the pod begin anew in its sandbox, on its volumes", async () => {
+  const watching =
+    "test -e /notes/tried && exec sleep 1000000; touch /notes/tried; until test -e /notes/go; do sleep 0.1; done; exit 88";
+  const watcher = container("watcher", {
+    command: script(watching),
+    restartPolicy: "Never",
+    restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [88] } }],
+  });
+  const initContainers = [container("first", { command: script("echo first >>/notes/log") })];
+  const containers = [container("main", { command: noting("app") }), watcher];
+  await node.put(podOf("again", {}, { initContainers, containers, volumes, restartPolicy: "Never" }));
+  const before = await node.pod("again", "it is up", ({ ready }) => ready === "2/2");
+  await writeFile(join(notesFolder(before), "go"), "");
+  const after = await node.pod("again", "it is up anew", ({ ready, restarts }) => ready === "2/2" && restarts > 0);
+  const begun = async () => (await notesOf(after)).filter((line) => line !== "no app");
+  await until("the app has begun again", 10_000, async () => (await begun()).length === 4);
+  expect(await begun()).toEqual(["first", "app", "first", "app"]);
+  expect(after.status.podIP).toBe(before.status.podIP);
+  const all = [...(after.status.initContainerStatuses ?? []), ...(after.status.containerStatuses ?? [])];
+  expect(all.map(({ restartCount, lastState }) => [restartCount, lastState?.terminated?.reason])).toEqual([
+    [1, "RestartingAllContainers"],
+    [1, "RestartingAllContainers"],
+    [1, "RestartingAllContainers"],
+  ]);
 });
 
 test("a pod whose work is done has Succeeded, and its sidecars end behind it in the reverse order", async () => {

@@ -180,6 +180,39 @@ test("hostNetwork is the node's network: its name, its interfaces, its address",
   expect(pod!.ip).toBe(pod!.status.hostIP!);
 });
 
+test("hostPID shows the processes of the node, and without it a container is alone", async () => {
+  const command = script("cat /proc/1/comm; echo end; sleep 1000");
+  const [shown] = await tell(podOf("host-processes", { command }, { hostPID: true }));
+  const [own] = await tell(podOf("own-processes", { command }));
+  expect([shown, own]).toEqual([`stdout F ${(await readFile("/proc/1/comm", "utf8")).trim()}`, "stdout F catatonit"]);
+});
+
+test("with shareProcessNamespace the containers of a pod see each other's processes", async () => {
+  const looking = script("until ps | grep -q '[s]leep 987654'; do sleep 0.1; done; echo seen; echo end; sleep 1000");
+  const pod = podOf("one-family", { command: looking }, { shareProcessNamespace: true });
+  const [main] = pod.spec.containers;
+  const other = { ...main!, name: "other", command: script("exec sleep 987654") };
+  const lines = await tell({ ...pod, spec: { ...pod.spec, containers: [main!, other] } });
+  expect(lines).toContain("stdout F seen");
+});
+
+test("the last words of a container come from its file, and from its log where it asks for that and has failed", async () => {
+  const rows: readonly [name: string, text: string, policy: "File" | "FallbackToLogsOnError"][] = [
+    ["of-file", "echo said; echo because >/dev/termination-log; exit 2", "File"],
+    ["of-log", "echo said; echo because; exit 2", "FallbackToLogsOnError"],
+    ["of-both", "echo said; echo because >/dev/termination-log; exit 2", "FallbackToLogsOnError"],
+    ["of-nothing", "echo said; exit 2", "File"],
+    ["of-success", "echo said", "FallbackToLogsOnError"],
+  ];
+  for (const [name, text, terminationMessagePolicy] of rows)
+    await node.put(podOf(name, { command: script(text), terminationMessagePolicy }, { restartPolicy: "Never" }));
+  const messages = rows.map(async ([name]) => {
+    const { status } = await node.pod(name, "it has ended", ({ phase }) => phase === "Succeeded" || phase === "Failed");
+    return status.containerStatuses?.[0]?.state?.terminated?.message;
+  });
+  expect(await Promise.all(messages)).toEqual(["because\n", "said\nbecause\n", "because\n", undefined, undefined]);
+});
+
 test("requests and limits reach the kernel through the runtime", async () => {
   const resources = { requests: { cpu: "250m", memory: "16Mi" }, limits: { cpu: "500m", memory: "32Mi" } };
   await node.put(podOf("limited", { command: untilStopped, resources }));

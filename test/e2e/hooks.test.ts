@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Container, Lifecycle, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { until } from "../bed/until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 
@@ -50,6 +51,30 @@ test("a hook that fails has its container stopped and tried again, and the log s
   const pod = await node.pod("stubborn", "it is up", ({ ready }) => ready === "1/1");
   expect(pod.restarts).toBe(1);
   await node.logged("failed to run the postStart hook of container main", "not yet");
+});
+
+test("a preStop hook that hangs is ended together with its container when the grace has passed", async () => {
+  const preStop = shell("echo begun >>/notes/hanging; sleep 1000000; echo done >>/notes/hanging");
+  const spec = { ...withNotes(), terminationGracePeriodSeconds: 3 };
+  await node.put(podOf("hanging", noting({ preStop }, { command: untilStopped }), spec));
+  await node.running("hanging");
+  const removedAt = performance.now();
+  await node.removeFile("hanging.yaml");
+  await until("it to be gone", 20_000, async () => !(await node.pods()).some(({ name }) => name === "hanging-berth"));
+  expect(performance.now() - removedAt).toBeWithin(2_900, 12_000);
+  expect(await notes("hanging")).toEqual(["begun"]);
+});
+
+test("a pod whose postStart hook hangs is never up, and ends when it is told to", async () => {
+  const postStart = shell("echo begun >>/notes/never-up; sleep 1000000");
+  await node.put(podOf("never-up", noting({ postStart }, { command: untilStopped }), withNotes()));
+  await until("its hook to run", 20_000, async () => (await notes("never-up").catch(() => [])).length === 1);
+  const pod = await node.pod("never-up", "it is shown", () => true);
+  expect([pod.phase, pod.reason, pod.ready]).toEqual(["Pending", "ContainerCreating", "0/1"]);
+  const removedAt = performance.now();
+  await node.removeFile("never-up.yaml");
+  await until("it to be gone", 20_000, async () => !(await node.pods()).some(({ name }) => name === "never-up-berth"));
+  expect(performance.now() - removedAt).toBeLessThan(12_000);
 });
 
 test("a hook that was under way when the agent was killed is run again by the next one", async () => {

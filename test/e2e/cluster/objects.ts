@@ -29,8 +29,13 @@ export function daemonSet(name: string, spec = specOf()): Manifest {
 }
 
 /** One that has to complete so often, and fails with its first pod that fails. */
-export function job(name: string, completions: number, container: Partial<Container>): Manifest {
-  const spec = specOf(container, { restartPolicy: "Never" });
+export function job(
+  name: string,
+  completions: number,
+  container: Partial<Container>,
+  more: Partial<PodSpec> = {},
+): Manifest {
+  const spec = specOf(container, { restartPolicy: "Never", ...more });
   return workload("batch/v1", "Job", name, spec, { completions, parallelism: completions, backoffLimit: 0 });
 }
 

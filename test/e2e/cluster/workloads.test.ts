@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { podUidLabel } from "../../../proto/cri/labels.ts";
+import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage, webImage, webPage } from "../../bed/images.ts";
 import { until } from "../../bed/until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
@@ -119,6 +120,26 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(ends).toEqual([completed, completed, completed, "Failed 3 Error"]);
     await older("delete", "job", "right", "--timeout=30s");
     await cluster.kubectl("delete", "job", "wrong", "--timeout=30s");
+    await cluster.empty();
+  });
+
+  test("a job completes although a sidecar runs on beside it, which is there before it and ends behind it", async () => {
+    const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
+    const side: Container = {
+      ...{ name: "side", image: busyboxImage, restartPolicy: "Always", ...notes },
+      command: ["sh", "-c", "trap 'exit 0' TERM; sleep 1; touch /notes/up; while true; do sleep 0.1; done"],
+      startupProbe: { exec: { command: ["test", "-e", "/notes/up"] }, periodSeconds: 1, failureThreshold: 30 },
+    };
+    const spec = { initContainers: [side], volumes: [{ name: "notes", emptyDir: {} }] };
+    await cluster.apply([job("served", 1, { command: script("test -e /notes/up"), ...notes }, spec)]);
+    await cluster.kubectl("wait", "--for=condition=complete", "job/served", "--timeout=40s");
+    const [pod] = await cluster.pods("served");
+    const { initContainerStatuses = [], containerStatuses = [], phase } = pod?.status ?? {};
+    const [sidecar, main] = [...initContainerStatuses, ...containerStatuses].map(({ state }) => state?.terminated);
+    expect([phase, main?.exitCode, sidecar?.exitCode]).toEqual(["Succeeded", 0, 0]);
+    expect(Date.parse(sidecar?.startedAt ?? "")).toBeLessThanOrEqual(Date.parse(main?.startedAt ?? ""));
+    expect(Date.parse(sidecar?.finishedAt ?? "")).toBeGreaterThanOrEqual(Date.parse(main?.finishedAt ?? ""));
+    await cluster.kubectl("delete", "job", "served", "--timeout=30s");
     await cluster.empty();
   });
 

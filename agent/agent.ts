@@ -13,6 +13,7 @@ import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import type { LoginFiles } from "./act/node-logins.ts";
 import { createPullQueue } from "./act/pull-queue.ts";
 import { createSharedPulls } from "./act/shared-pulls.ts";
+import { createUserNamespaces } from "./act/user-namespaces.ts";
 import type { PodDisk } from "./act/volume.ts";
 import type { Cluster, ClusterNeeds } from "./cluster.ts";
 import type { Action } from "./decide/action.ts";
@@ -37,7 +38,9 @@ import { createNodeStory, type NodeStory } from "./report/node-story.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
 import { createRest } from "./rest.ts";
 import type { Rooms } from "./rooms.ts";
+import { type Abilities, withRuntimeStory } from "./runtime-story.ts";
 import { STUCK_AFTER_MS } from "./starts.ts";
+import type { IdSpace } from "./translate/id-space.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 
 /** The adapters and settings that an agent is made of. */
@@ -48,6 +51,8 @@ export interface AgentParts {
   readonly disk: PodDisk;
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly facts: () => NodeFacts;
+  /** The ids of the node that pods with users of their own get. */
+  readonly idSpace: IdSpace;
   /** The runtime's name is asked of the runtime. */
   readonly settings: () => Omit<Settings, "runtimeName">;
   /** The node as pods are held against it, by what the API server has of it; undefined where there is none. */
@@ -114,7 +119,7 @@ export function createAgent(parts: AgentParts): Agent {
     log,
     kinds: [...parts.sources.map(({ kind }) => kind), ...(parts.join === undefined ? [] : (["api"] as const))],
     hasSilentSource: parts.hasSilentSource,
-    admission: { ...nodeOf(parts, () => cluster), isBegun: seen.isBegun },
+    admission: admissionOf(parts, seen, () => ({ cluster, abilities: followed.abilities() })),
     wake,
     interrupt: (uid) => loop.interrupt(uid),
     refused: node.refused,
@@ -129,7 +134,7 @@ export function createAgent(parts: AgentParts): Agent {
   const cluster = parts.join?.({ desired, ...ofImages, telling });
   // What is added for a node that stands alone is nothing.
   const settingsNow = () => ({ ...parts.settings(), ...(cluster && { cluster: cluster.facts.settings() }) });
-  const factsNow = () => ({ ...parts.facts(), ...(cluster && { cluster: cluster.facts.facts() }) });
+  const factsNow = () => ({ ...followed.facts(parts.facts()), ...(cluster && { cluster: cluster.facts.facts() }) });
 
   function wakeAll(): void {
     loop.forgive();
@@ -172,11 +177,17 @@ export function createAgent(parts: AgentParts): Agent {
   return { desired, stories, node, cluster, run, wakeAll, settled: loop.settled };
 }
 
-/** The node as pods are held against it. */
-function nodeOf({ admittingNode }: AgentParts, cluster: () => Cluster | undefined) {
+/** The node as pods are held against it, and who knows of it. */
+function admissionOf(
+  { admittingNode }: AgentParts,
+  { isBegun }: ObservedPods,
+  known: () => { readonly cluster: Cluster | undefined; readonly abilities: Abilities | undefined },
+) {
   return {
-    node: () => admittingNode(cluster()?.ownNode.latest()),
-    askForNode: async () => (await cluster()?.ownNode.ask()) ?? true,
+    node: () => admittingNode(known().cluster?.ownNode.latest()),
+    askForNode: async () => (await known().cluster?.ownNode.ask()) ?? true,
+    isBegun,
+    canLeaveOutGroups: () => known().abilities?.supplementalGroupsPolicy,
   };
 }
 
@@ -217,31 +228,6 @@ function joinRooms({ desired, observed, probes, stories, cluster, stir, blindnes
       void desired.finished(uid);
     },
     act,
-  };
-}
-
-/** An outage is told, and after it the runtime's name is asked for again: another one may have taken its place. */
-function withRuntimeStory(
-  observed: ObservedPods,
-  runtime: Runtime,
-  node: NodeStory,
-): ObservedPods & { readonly runtimeName: () => string } {
-  let name = "";
-  return {
-    ...observed,
-    runtimeName: () => name,
-    async audit() {
-      if (name === "") name = (await runtime.version()).runtimeName;
-      await observed.audit();
-    },
-    lose(why) {
-      name = "";
-      observed.lose(why);
-      if (why === undefined) return;
-      const { verb, message } = why.error;
-      // Which call was the first to fail says nothing to whoever asks for the pods.
-      node.runtimeAway(message.replace(`${verb}: `, ""));
-    },
   };
 }
 
@@ -289,9 +275,10 @@ function createActing(
   { images, records }: { readonly images: ObservedImages; readonly records: ImageRecords | undefined },
   secured: (uid: PodUid) => Promise<void>,
 ): Rooms["act"] {
-  const { runtime, clock, disk, mountsBelow, facts, loginFiles } = parts;
+  const { runtime, clock, disk, mountsBelow, facts, loginFiles, idSpace } = parts;
   const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
-  const settings = { runtime, clock, disk, mountsBelow, facts, pulls, loginFiles, records };
+  const userNamespaces = createUserNamespaces(disk.root, idSpace);
+  const settings = { runtime, clock, disk, mountsBelow, facts, pulls, loginFiles, records, userNamespaces };
   const teardowns = createLimiter({ clock, places: parts.startPlaces, stuckAfterMs: STUCK_AFTER_MS });
   const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
     const work = () => act(settings, scene, action, signal);
@@ -324,12 +311,14 @@ function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | 
   switch (action.kind) {
     case "prepareVolumes":
       return { kind: "madeFiles" };
+    case "releaseIds":
     case "removePodFiles":
       return { kind: "files" };
     case "pullImage":
       return { kind: "nothing" };
     case "runSandbox":
-      return sandboxId === undefined ? { kind: "everything" } : { kind: "sandbox", id: sandboxId };
+      if (sandboxId === undefined) return { kind: "everything" };
+      return { kind: "sandbox", id: sandboxId, hasIds: pod?.spec.hostUsers === false };
     case "createContainer": {
       const container = pod && containerNamed(pod, action.name);
       if (containerId === undefined || container === undefined) return { kind: "everything" };

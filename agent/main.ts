@@ -1,5 +1,6 @@
 import { createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
+import { createExec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
 import { readMachine } from "../host/machine.ts";
@@ -27,6 +28,7 @@ import { agentStatus } from "./serve/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
 import { failStart, inOrder } from "./start-error.ts";
+import { readIdSpace } from "./subordinate-ids.ts";
 
 const STOP_WITHIN_MS = 5_000;
 
@@ -55,6 +57,7 @@ async function runOn(
   const clock = createClock();
   const proc = createProc();
   const figures = await readFigures(proc, root);
+  const idSpace = await readIdSpace(config, { machine, exec: createExec(), path: process.env["PATH"] ?? "" });
   const runtime = createRuntime({
     endpoint: config.containerRuntimeEndpoint,
     imageEndpoint: config.imageServiceEndpoint,
@@ -89,6 +92,7 @@ async function runOn(
     disk: { root, logs: createFiles(config.podLogsDir), machine },
     mountsBelow: createMounts().below,
     facts: factsOf(config, { ...figures, allocatable: judging("unknown").allocatable }, hostIPs, clock),
+    idSpace,
     settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
     admittingNode: judging,
     hasSilentSource: isAnySourceSilent(config, log),

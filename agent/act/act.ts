@@ -16,6 +16,7 @@ import type { NodeFacts } from "../translate/node-facts.ts";
 import { runtimeHandlerOf } from "../translate/runtime-handler.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
+import { checkOwnUsers, hasOwnUsers, type IdRange } from "../translate/user-namespace.ts";
 import { clearedMark, containerFolder, isPathPart, postStartMark } from "../translate/volumes.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
 import { readEnvFiles } from "./env-files.ts";
@@ -26,6 +27,7 @@ import type { LoginFiles } from "./node-logins.ts";
 import { pullImage } from "./pull.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
 import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
+import type { UserNamespaces } from "./user-namespaces.ts";
 import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
 
 /** What an action brought forth. */
@@ -47,6 +49,7 @@ export interface ActSettings {
   /** Undefined where nobody has to show a right to an image that is here. */
   readonly records: ImageRecords | undefined;
   readonly facts: () => NodeFacts;
+  readonly userNamespaces: UserNamespaces;
 }
 
 /** The pod that an action is for; `desired` is undefined where nobody asks for it any more. */
@@ -63,7 +66,7 @@ export interface ActScene {
  * whatever failed (`CriError`, `FilesError`, `TranslateError`).
  */
 export async function act(settings: ActSettings, scene: ActScene, action: Action, signal: AbortSignal): Promise<Done> {
-  const { runtime, disk, mountsBelow } = settings;
+  const { runtime, disk, mountsBelow, userNamespaces } = settings;
   switch (action.kind) {
     case "prepareVolumes":
       refuse("FailedMount", unsupportedByVolumes(podOf(scene)));
@@ -71,12 +74,8 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       return {};
     case "pullImage":
       return { imageRef: await pullImage(pullSettings(settings), { ...scene, ...action, pod: podOf(scene) }, signal) };
-    case "runSandbox": {
-      const [pod, facts] = [podOf(scene), settings.facts()];
-      refuse("CreatePodSandboxError", unsupportedBySandbox(pod));
-      const handler = runtimeHandlerOf(pod, facts);
-      return { sandboxId: await runtime.runPodSandbox(sandboxConfig(pod, action, facts), handler, { signal }) };
-    }
+    case "runSandbox":
+      return { sandboxId: await runSandbox(settings, scene, action, signal) };
     case "createContainer":
       return { containerId: await createContainer(settings, scene, action, signal) };
     case "startContainer":
@@ -97,8 +96,12 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
     case "removeSandbox":
       await runtime.removePodSandbox(action.id, { signal });
       return {};
+    case "releaseIds":
+      await userNamespaces.release(scene.uid);
+      return {};
     case "removePodFiles":
       await removePodFiles(disk, mountsBelow, { uid: scene.uid, logFolder: logFolderOf(scene) });
+      await userNamespaces.forget(scene.uid);
       return {};
   }
 }
@@ -107,6 +110,25 @@ const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, records, 
   return { runtime, pulls, machine, loginFiles, records, facts };
 };
 const hookSettings = ({ runtime, clock, disk: { root }, facts }: ActSettings) => ({ runtime, clock, root, facts });
+
+async function runSandbox(
+  { runtime, facts, userNamespaces }: ActSettings,
+  scene: ActScene,
+  action: Extract<Action, { kind: "runSandbox" }>,
+  signal: AbortSignal,
+): Promise<SandboxId> {
+  const [pod, node] = [podOf(scene), facts()];
+  refuse("CreatePodSandboxError", unsupportedBySandbox(pod));
+  const handler = runtimeHandlerOf(pod, node);
+  if (hasOwnUsers(pod)) checkOwnUsers(handler, node.handlersWithUsers ?? new Map());
+  const config = sandboxConfig(pod, action, node, await idsOf(userNamespaces, pod));
+  return await runtime.runPodSandbox(config, handler, { signal });
+}
+
+/** The ids of a pod with users of its own; recorded before its sandbox is made, so that they stay the same for all of its life. */
+async function idsOf(userNamespaces: UserNamespaces, pod: Pod): Promise<IdRange | undefined> {
+  return hasOwnUsers(pod) ? await userNamespaces.take(pod.metadata.uid ?? "") : undefined;
+}
 
 async function startContainer(
   { runtime, disk }: ActSettings,
@@ -164,7 +186,7 @@ async function markCleared(
 }
 
 async function createContainer(
-  { runtime, disk, facts }: ActSettings,
+  { runtime, disk, facts, userNamespaces }: ActSettings,
   scene: ActScene,
   action: Extract<Action, { kind: "createContainer" }>,
   signal: AbortSignal,
@@ -176,10 +198,12 @@ async function createContainer(
   const { attempt, crashes, podIPs, imageRef, sandboxId } = action;
   const sandbox = scene.observed.sandboxes.find(({ id }) => id === sandboxId);
   const targetId = targetOf(scene, container);
+  const ids = await idsOf(userNamespaces, pod);
   const config = containerConfig({
     pod,
     container,
     ...(targetId === undefined ? {} : { targetId }),
+    ...(ids && { ids }),
     attempt,
     crashes,
     podIPs,
@@ -192,9 +216,8 @@ async function createContainer(
   });
   await makeTerminationLog(disk.root, pod, container, attempt);
   await makeHostsFile(disk, pod, container, podIPs, node);
-  return await runtime.createContainer(sandboxId, config, sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node), {
-    signal,
-  });
+  const ofSandbox = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, ids);
+  return await runtime.createContainer(sandboxId, config, ofSandbox, { signal });
 }
 
 /** Throws `TranslateError` where this release lacks something that a pod cannot do without. */

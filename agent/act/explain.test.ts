@@ -30,6 +30,7 @@ const actions: Readonly<Record<ActionKind, Action>> = {
   removeContainer: { kind: "removeContainer", name: "a", id, why },
   stopSandbox: { kind: "stopSandbox", id: sandboxId, why },
   removeSandbox: { kind: "removeSandbox", id: sandboxId, why },
+  releaseIds: { kind: "releaseIds", why },
   removePodFiles: { kind: "removePodFiles", why },
 };
 const unknown = new CriError("UNKNOWN", "Verb", "it broke");
@@ -45,6 +46,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removeContainer: "RemoveContainerError",
   stopSandbox: "KillPodSandboxError",
   removeSandbox: "KillPodSandboxError",
+  releaseIds: "FailedCleanup",
   removePodFiles: "FailedCleanup",
 };
 for (const [kind, reason] of Object.entries(reasons))

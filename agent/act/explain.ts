@@ -14,6 +14,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removeContainer: "RemoveContainerError",
   stopSandbox: "KillPodSandboxError",
   removeSandbox: "KillPodSandboxError",
+  releaseIds: "FailedCleanup",
   removePodFiles: "FailedCleanup",
 };
 

@@ -6,6 +6,7 @@ import { flagGroups } from "./flag-table.ts";
 import type { Settings } from "./settings.ts";
 
 const longestRestartPeriod = "5m";
+const defaultIdsPerPod = 65_536;
 
 /** Settings that exist as flags alone, under the flag's name. `""` is a flag that was not given. */
 export interface FlagSettings {
@@ -61,6 +62,7 @@ export function resolveConfig(
     cpuCFSQuotaPeriodMs: msOf(kubelet.cpuCFSQuotaPeriod),
     failCgroupV1: kubelet.failCgroupV1,
     seccompDefault: kubelet.seccompDefault,
+    idsPerPod: kubelet.userNamespaces?.idsPerPod ?? defaultIdsPerPod,
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
     kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
     events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),

@@ -370,7 +370,5 @@ export const schema = {
   }),
   failCgroupV1: done("*bool", { default: true }),
   userNamespaces: { type: "*struct", implemented: true },
-  "userNamespaces.idsPerPod": later("*int64", "pods share the node's user namespace", {
-    range: [65_536, 4_294_901_760],
-  }),
+  "userNamespaces.idsPerPod": done("*int64", { range: [65_536, 4_294_901_760] }),
 } as const satisfies Record<FieldPath, Field>;

@@ -50,6 +50,8 @@ export type Action =
     }
   | { readonly kind: "stopSandbox"; readonly id: SandboxId; readonly why: string }
   | { readonly kind: "removeSandbox"; readonly id: SandboxId; readonly why: string }
+  /** The user and group ids that a pod with users of its own has had, for others to have. */
+  | { readonly kind: "releaseIds"; readonly why: string }
   | { readonly kind: "removePodFiles"; readonly why: string };
 
 export type ActionKind = Action["kind"];
@@ -77,6 +79,8 @@ export function describe(action: Action): string {
       return `stop sandbox: ${action.why}`;
     case "removeSandbox":
       return `remove sandbox: ${action.why}`;
+    case "releaseIds":
+      return `release the pod's user ids: ${action.why}`;
     case "removePodFiles":
       return `remove the pod's files: ${action.why}`;
   }
@@ -105,6 +109,8 @@ export function subjectOf(action: Action): string {
     case "stopSandbox":
     case "removeSandbox":
       return `end of sandbox ${action.id}`;
+    case "releaseIds":
+      return "user ids";
     case "removePodFiles":
       return "files";
   }
@@ -137,6 +143,7 @@ export function laneOf(action: Action): ActionLane {
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "releaseIds":
     case "removePodFiles":
       return "end";
   }

@@ -62,13 +62,14 @@ interface Scene extends Partial<Omit<AdmissionScene, "node" | "occupancy">> {
 }
 
 /** A node of four CPUs, 8 GiB less what is reserved, and 64 of storage. */
-function say(desired: DesiredPod, scene: Scene = {}): string {
-  const { others = [], settings: more, told: of, machine, ...known } = scene;
+function say(desired: DesiredPod, told: Scene = {}): string {
+  const { others = [], settings: more, told: of, machine, ...known } = told;
   const places = createPlaces();
   for (const other of others) places.note(other);
   const node = admittingNode(of, { ...observedMachine, ...machine }, { ...settings, ...more });
   const { occupancy } = places;
-  const answer = answerTo(desired, { node, occupancy, isNodeFresh: true, areOthersSeen: true, ...known });
+  const scene = { node, occupancy, isNodeFresh: true, areOthersSeen: true, canLeaveOutGroups: true, ...known };
+  const answer = answerTo(desired, scene);
   return typeof answer === "string" ? answer : `${answer.reason}: ${answer.message}`;
 }
 

@@ -15,6 +15,8 @@ export interface AdmissionScene {
   readonly isNodeFresh: boolean;
   /** Every pod of an earlier agent was looked at: those that have ended have given their places back. */
   readonly areOthersSeen: boolean;
+  /** Whether the runtime can give a container no other groups than the pod names; undefined where it does not tell. */
+  readonly canLeaveOutGroups: boolean | undefined;
 }
 
 /** `later`: something is not known yet, and whoever learns it asks again. `ask`: the node has to be asked for first. */
@@ -25,10 +27,10 @@ export type Answer = "admitted" | "later" | "ask" | Rejection;
  * heard, or the places of pods that may have ended while no agent ran.
  */
 export function answerTo(desired: DesiredPod, scene: AdmissionScene): Answer {
-  const { node, occupancy, isNodeFresh, areOthersSeen } = scene;
+  const { node, isNodeFresh, areOthersSeen } = scene;
   const isOfApi = desired.source.kind === "api";
   if (isOfApi && !node.isHeard) return "later";
-  const failure = failureOf(desired, node, occupancy);
+  const failure = failureOf(desired, scene);
   if (failure === undefined) return "admitted";
   const { dependsOn, reason, message } = failure;
   if (dependsOn === "others" && !areOthersSeen) return "later";
@@ -63,10 +65,11 @@ interface Failure extends Rejection {
 }
 
 /** The kubelet's predicates, in its order and its words; of several failures the first is told. */
-function failureOf(desired: DesiredPod, node: AdmittingNode, occupancy: Occupancy): Failure | undefined {
+function failureOf(desired: DesiredPod, scene: AdmissionScene): Failure | undefined {
+  const { node, occupancy } = scene;
   const claim = claimOf(desired);
-  const os = osFailure(desired);
-  if (os !== undefined) return os;
+  const own = osFailure(desired) ?? groupsFailure(desired, scene);
+  if (own !== undefined) return own;
   const lacks = lackingResources(claim, node, occupancy);
   const other = placementFailure(desired, claim, node, occupancy);
   const [lack] = lacks;
@@ -109,6 +112,16 @@ function osFailure({ pod: { metadata, spec } }: DesiredPod): Failure | undefined
       message: "Failed to admit pod as the OS field doesn't match node OS",
     };
   return undefined;
+}
+
+/** A runtime that does not know the field would add the groups of the image all the same. */
+function groupsFailure({ pod }: DesiredPod, { canLeaveOutGroups }: AdmissionScene): Failure | undefined {
+  if (canLeaveOutGroups === true || pod.spec.securityContext?.supplementalGroupsPolicy !== "Strict") return undefined;
+  return {
+    dependsOn: "pod",
+    reason: "SupplementalGroupsPolicyNotSupported",
+    message: "SupplementalGroupsPolicy=Strict is not supported in this node",
+  };
 }
 
 function placementFailure(

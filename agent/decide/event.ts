@@ -55,6 +55,7 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, scene: Even
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "releaseIds":
     case "removePodFiles":
       return [];
   }
@@ -88,6 +89,7 @@ export function eventsAtEnd(
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "releaseIds":
     case "removePodFiles":
       return [];
   }
@@ -142,6 +144,7 @@ function failureEvents(
       return [killFailure("KillPodSandbox", uid, reason, message)];
     case "removeContainer":
     case "removeSandbox":
+    case "releaseIds":
     case "removePodFiles":
       return [];
   }

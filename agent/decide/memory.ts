@@ -155,6 +155,7 @@ export function remember(
     case "runSandbox":
     case "removeContainer":
     case "removeSandbox":
+    case "releaseIds":
       return failures === memory.failures ? memory : { ...memory, failures };
   }
 }

@@ -636,7 +636,7 @@ test("pods that nobody asks for get one second, which the runtime makes two", ()
 });
 
 test("an unsupported pod is rejected in Kubernetes' words, with everything it asked for", () => {
-  const wanted = pod({ hostUsers: false }, [
+  const wanted = pod({ resources: { limits: { cpu: "1" } } }, [
     {
       name: "a",
       lifecycle: { stopSignal: "SIGUSR1" },
@@ -657,7 +657,7 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
     phase: "Failed",
     reason: "PodFeatureUnsupported",
     message:
-      "Pod was rejected: Pod requires node features that are not available: hostUsers: false, lifecycle.stopSignal, volumeMounts.subPath",
+      "Pod was rejected: Pod requires node features that are not available: pod-level resources, lifecycle.stopSignal, volumeMounts.subPath",
     containers: undefined,
   });
 });

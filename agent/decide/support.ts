@@ -20,7 +20,6 @@ const DEVICES = "extended resources";
  * and so on without an end.
  */
 const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => boolean][] = [
-  ["hostUsers: false", ({ hostUsers }) => hostUsers === false],
   ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
   ["pod-level resources", ({ resources }) => resources !== undefined],
 ];
@@ -29,7 +28,6 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => bo
 const staticPodFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
   ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
   ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
-  ["supplementalGroupsPolicy: Strict", asksForStrictGroups],
   ["sysctls outside the safe set", (spec) => unsafeSysctlOf(spec) !== undefined],
   [
     "volumes other than hostPath and emptyDir",
@@ -113,11 +111,6 @@ export function refusalOf({ spec }: Pod): Rejection | undefined {
   const sysctl = unsafeSysctlOf(spec);
   if (sysctl !== undefined)
     return { reason: "SysctlForbidden", message: `forbidden sysctl: "${sysctl}" not allowlisted` };
-  if (asksForStrictGroups(spec))
-    return {
-      reason: "SupplementalGroupsPolicyNotSupported",
-      message: "SupplementalGroupsPolicy=Strict is not supported in this node",
-    };
   return undefined;
 }
 
@@ -126,10 +119,6 @@ function askedBy<T>(
   all: readonly T[],
 ): readonly string[] {
   return rows.filter(([, isAskedBy]) => all.some(isAskedBy)).map(([feature]) => feature);
-}
-
-function asksForStrictGroups({ securityContext }: Pod["spec"]): boolean {
-  return securityContext?.supplementalGroupsPolicy === "Strict";
 }
 
 function unsafeSysctlOf({ securityContext }: Pod["spec"]): string | undefined {

@@ -26,7 +26,8 @@ export type EndingStage = "terminating" | "ended";
  *
  *   containers may run ──► stop them, all at once, then sidecars one by one ──► sandboxes ready ──► stop them
  *                                                                          │
- *        ended ◄── remove the pod's files ◄── remove sandboxes and what is left ◄┘   (only if removesAll)
+ *        ended ◄── remove the pod's files ◄── remove sandboxes and what is left ◄┤   (only if removesAll)
+ *        ended ◄── release the pod's user ids ◄──────────────────────────────────┘   (if not)
  *
  * Each step is decided from what is observed, so the agent may die anywhere and the next one goes on.
  */
@@ -51,7 +52,8 @@ export function planEnding(
   const needStop = ending.removesAll ? open.filter(({ ready }) => ready) : open;
   for (const { id } of needStop) plan.propose({ kind: "stopSandbox", id, why });
   if (needStop.length > 0) return "terminating";
-  if (!ending.removesAll) return "ended";
+  if (!ending.removesAll && observed.hasIds) plan.propose({ kind: "releaseIds", why });
+  if (!ending.removesAll) return observed.hasIds ? "terminating" : "ended";
 
   // Removing a sandbox removes the containers in it; those whose sandbox is gone already need a removal of their own, and so do
   // those that may be why their sandbox could not be removed.

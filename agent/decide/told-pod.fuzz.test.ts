@@ -49,7 +49,8 @@ test(
           const desired = entered(added);
           unsupportedFeatures(pod, { isOfApi: false, isInCluster: true, isJudged: true });
           refusalOf(pod);
-          answerTo(desired, { node, occupancy: places.occupancy, isNodeFresh: true, areOthersSeen: true });
+          const { occupancy } = places;
+          answerTo(desired, { node, occupancy, isNodeFresh: true, areOthersSeen: true, canLeaveOutGroups: undefined });
           places.note({ ...desired, revision: 0 });
           const again = { ...pod, metadata: { ...pod.metadata, deletionTimestamp: "2026-01-02T03:04:05Z" } };
           const later = { kind: "changed", pod: again } as const;

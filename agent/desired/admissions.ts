@@ -18,6 +18,8 @@ export interface AdmissionParts {
   readonly askForNode: () => Promise<boolean>;
   /** Whether something of the pod is on the node, so that an earlier agent has taken it; `unknown` until the runtime was read. */
   readonly isBegun: (uid: PodUid) => boolean | "unknown";
+  /** Whether the runtime can carry out `supplementalGroupsPolicy: Strict`; it has told by the time that it was read. */
+  readonly canLeaveOutGroups: () => boolean | undefined;
 }
 
 /**
@@ -63,7 +65,13 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
     if (hasBegun) return "admitted";
     const areOthersSeen = unseen.size === 0;
     const isNodeFresh = node.isFreshFor(pod.uid);
-    const said = answerTo(pod, { node: settings.node(), occupancy: places.occupancy, isNodeFresh, areOthersSeen });
+    const said = answerTo(pod, {
+      node: settings.node(),
+      occupancy: places.occupancy,
+      isNodeFresh,
+      areOthersSeen,
+      canLeaveOutGroups: settings.canLeaveOutGroups(),
+    });
     if (said === "ask") node.askFor(pod.uid);
     if (said === "ask" || said === "later") return undefined;
     return said === "admitted" ? said : { kind: "rejected", ...said };
@@ -121,13 +129,15 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
     isWaiting: (uid) => candidates.has(uid),
     judge(uids = candidates) {
       const asked = [...uids].filter((uid) => candidates.has(uid)).flatMap((uid) => pods().get(uid) ?? []);
-      // Those that an earlier agent has taken keep their places, whoever is older.
-      const { begun = [], others = [] } = Object.groupBy(asked, ({ uid }) =>
-        isBegun(uid) === true ? "begun" : "others",
-      );
-      return [...begun, ...others.toSorted(byAge)].flatMap(settle);
+      return inOrder(asked, isBegun).flatMap(settle);
     },
   };
+}
+
+/** Those that an earlier agent has taken keep their places, whoever is older. */
+function inOrder(asked: readonly DesiredPod[], isBegun: AdmissionParts["isBegun"]): readonly DesiredPod[] {
+  const { begun = [], others = [] } = Object.groupBy(asked, ({ uid }) => (isBegun(uid) === true ? "begun" : "others"));
+  return [...begun, ...others.toSorted(byAge)];
 }
 
 /** A rejection is for good, but for what this release may have, and the last one had not. */

@@ -20,6 +20,7 @@ export interface Entry {
   loggedAttempts: ReadonlyMap<string, number>;
   clearedAttempts: ReadonlyMap<string, number>;
   hasFiles: boolean;
+  hasIds: boolean;
   pendingHooks: ReadonlySet<string>;
   /** Under which ids events may name the pod. */
   ids: ReadonlySet<string>;
@@ -55,6 +56,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     loggedAttempts: new Map(),
     clearedAttempts: new Map(),
     hasFiles: false,
+    hasIds: false,
     pendingHooks: new Set(),
     ids: new Set(),
     staleIds: new Map(),
@@ -141,7 +143,7 @@ export function newestFirst<T extends { readonly attempt: number; readonly creat
 
 /** The entry as decisions see it. */
 export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
-  const { uid, namespace, name, loggedAttempts, clearedAttempts, hasFiles, pendingHooks, toldExits } = entry;
+  const { uid, namespace, name, loggedAttempts, clearedAttempts, hasFiles, hasIds, pendingHooks, toldExits } = entry;
   return {
     uid,
     namespace,
@@ -152,6 +154,7 @@ export function toObservedPod(entry: Entry, images: ObservedPod["images"]): Obse
     loggedAttempts,
     clearedAttempts,
     hasFiles,
+    hasIds,
     pendingHooks,
     health: new Map(),
     ...(toldExits.size > 0 && { isAhead: true }),

@@ -10,6 +10,7 @@ import {
   type Supplies,
   silentRuntime,
 } from "../decide/observed-node.ts";
+import { abilitiesOf } from "./abilities.ts";
 import { createSupplyMeter, type SupplySources } from "./supplies.ts";
 
 export interface NodeSources extends Omit<SupplySources, "runtime"> {
@@ -137,10 +138,11 @@ async function ask(
 }
 
 function answerOf(
-  { status, runtimeHandlers, features }: StatusResponse,
+  answer: StatusResponse,
   readyBefore: number | undefined,
   now: number,
 ): Omit<ObservedRuntime, "name" | "version"> {
+  const { status } = answer;
   const conditions = (status?.conditions ?? []).map(({ type, status: isTrue, reason, message }) => ({
     type,
     status: isTrue,
@@ -150,12 +152,7 @@ function answerOf(
   const isReady = isTrueOf(conditions, "RuntimeReady");
   return {
     conditions,
-    handlers: runtimeHandlers.map(({ name, features: own }) => ({
-      name,
-      recursiveReadOnlyMounts: own?.recursiveReadOnlyMounts ?? false,
-      userNamespaces: own?.userNamespaces ?? false,
-    })),
-    supplementalGroupsPolicy: features?.supplementalGroupsPolicy,
+    ...abilitiesOf(answer),
     readyAt: isReady ? now : readyBefore,
     isReady,
   };

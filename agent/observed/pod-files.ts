@@ -5,6 +5,8 @@ import type { Owner } from "./from-cri.ts";
 
 export interface FoundFiles {
   readonly exist: boolean;
+  /** There is a record of ids for users of the pod's own. */
+  readonly hasIds: boolean;
   readonly loggedAttempts: ReadonlyMap<string, number>;
   /** By `instanceKey`. */
   readonly pendingHooks: ReadonlySet<string>;
@@ -36,6 +38,7 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
       );
       return {
         exist: folder !== undefined || containers !== undefined,
+        hasIds: folder !== undefined && (await root.stat(`pods/${uid}/userns`)) !== undefined,
         ...(folder === undefined ? noMarks() : await marksOf(root, `pods/${uid}/containers`)),
         loggedAttempts: new Map(
           attempts.flatMap(([container, n]) => (n === undefined ? [] : [[container, n] as const])),

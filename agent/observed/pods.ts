@@ -60,7 +60,8 @@ export interface Absence {
 
 /** What a call of ours may have changed. A failed call may have changed anything. */
 export type Touched =
-  | { readonly kind: "sandbox"; readonly id: SandboxId }
+  /** With the first sandbox of a pod with users of its own their ids are recorded. */
+  | { readonly kind: "sandbox"; readonly id: SandboxId; readonly hasIds?: boolean }
   | { readonly kind: "container"; readonly id: ContainerId }
   /** What the answer to CreateContainer tells is all that a look could: it is there, and has not been started. */
   | { readonly kind: "made"; readonly container: ObservedContainer }
@@ -272,8 +273,11 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
       entry.areFilesStale = true;
       touchOne(room, entry, touched.id);
       return;
-    case "container":
     case "sandbox":
+      entry.hasIds ||= touched.hasIds === true;
+      touchOne(room, entry, touched.id);
+      return;
+    case "container":
       touchOne(room, entry, touched.id);
       return;
   }

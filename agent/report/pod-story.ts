@@ -180,6 +180,7 @@ function stepOf(action: Action, ms: number): Step | undefined {
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "releaseIds":
     case "removePodFiles":
       return undefined;
   }

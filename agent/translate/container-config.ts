@@ -22,6 +22,7 @@ import type { NodeFacts } from "./node-facts.ts";
 import { amountsOf, linuxResources, oomScoreAdj } from "./resources.ts";
 import { podLabels } from "./sandbox-config.ts";
 import { containerSecurityContext, namespacesWith } from "./security-context.ts";
+import type { IdRange } from "./user-namespace.ts";
 
 /** What a container's message is made of besides the pod. */
 export interface ContainerScene {
@@ -38,12 +39,14 @@ export interface ContainerScene {
   readonly targetId?: ContainerId;
   /** The files from which it takes variables. */
   readonly files: EnvFiles;
+  /** Those of a pod with users of its own. */
+  readonly ids?: IdRange;
   readonly facts: NodeFacts;
 }
 
 /** A container as the message of CreateContainer. Throws `TranslateError` where the spec cannot be carried out. */
 export function containerConfig(scene: ContainerScene): ContainerConfig {
-  const { pod, container, attempt, imageRef, imageUser, qosClass, facts, targetId } = scene;
+  const { pod, container, attempt, imageRef, imageUser, qosClass, facts, targetId, ids } = scene;
   const portion = createPortion(container.name, "CreateContainerConfigError");
   const environment = environmentOf(scene, portion);
   const resources = linuxResources(amountsOf(container.resources), facts);
@@ -64,8 +67,8 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
     linux: {
       resources: { ...resources, oomScoreAdj: BigInt(oomScoreAdj(pod, container, qosClass, facts)) },
       securityContext: {
-        ...containerSecurityContext(pod, container, imageUser, facts),
-        ...(targetId === undefined ? {} : { namespaceOptions: namespacesWith(pod, targetId) }),
+        ...containerSecurityContext(pod, container, imageUser, facts, ids),
+        ...(targetId === undefined ? {} : { namespaceOptions: namespacesWith(pod, targetId, ids) }),
       },
     },
   });

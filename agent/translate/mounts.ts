@@ -3,6 +3,7 @@ import type { Container, Pod, VolumeMount } from "../../proto/kubernetes/gen/typ
 import { hostsFile, hostsPathFor } from "./hosts.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
+import { type IdRange, idMappings } from "./user-namespace.ts";
 import { absolute, terminationLog, terminationMessagePath, volumeHostPath } from "./volumes.ts";
 
 /** What a container's mounts are made of besides the container itself. */
@@ -11,15 +12,20 @@ export interface MountScene {
   readonly attempt: number;
   readonly podIPs: readonly string[];
   readonly facts: NodeFacts;
+  /** Those of a pod with users of its own. */
+  readonly ids?: IdRange;
 }
 
 /** The container's `volumeMounts`, in their order, and behind them its `/etc/hosts` and the file for the last words of this instance. */
-export function mountsOf(container: Container, { pod, attempt, podIPs, facts }: MountScene): Mount[] {
-  return [
+export function mountsOf(container: Container, { pod, attempt, podIPs, facts, ids }: MountScene): Mount[] {
+  const mounts = [
     ...volumeMountsOf(pod, container, facts),
     ...hostsMount(pod, container, podIPs, facts),
     ...terminationMount(pod, container, attempt, facts),
   ];
+  if (ids === undefined) return mounts;
+  // What root owns on the node is root's in the container too: the files themselves are as they would be without users of its own.
+  return mounts.map((mount) => ({ ...mount, uidMappings: idMappings(ids), gidMappings: idMappings(ids) }));
 }
 
 function hostsMount(

@@ -8,12 +8,14 @@ import { podLogFolder } from "./log-path.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { amountsOf, linuxResources, podAmounts } from "./resources.ts";
 import { sandboxSecurityContext } from "./security-context.ts";
+import type { IdRange } from "./user-namespace.ts";
 
 /** A pod as the message of RunPodSandbox; the same message goes along with every CreateContainer in that sandbox. */
 export function sandboxConfig(
   pod: Pod,
   { attempt, crashes }: { readonly attempt: number; readonly crashes: number },
   facts: NodeFacts,
+  ids?: IdRange,
 ): PodSandboxConfig {
   const { name = "", namespace = "default", uid = "", labels, annotations } = pod.metadata;
   const { nameservers, searches, options } = dnsOf(pod, facts);
@@ -28,7 +30,7 @@ export function sandboxConfig(
     linux: {
       // Where the pod's cgroup stands is the runtime's choice while cgroupsPerQOS is off.
       cgroupParent: "",
-      securityContext: sandboxSecurityContext(pod),
+      securityContext: sandboxSecurityContext(pod, ids),
       sysctls: sysctls(pod),
       resources: linuxResources(podAmounts(pod), facts),
       ...overhead(pod, facts),

@@ -19,6 +19,7 @@ import type {
 } from "../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
+import { type IdRange, usersOf } from "./user-namespace.ts";
 
 /**
  * Paths that tell about, or reach into, the host; hidden unless `procMount: Unmasked`. The kubelet's list, with each CPU's
@@ -40,11 +41,11 @@ const MASKED_PATHS: readonly string[] = [
 ];
 const READONLY_PATHS: readonly string[] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/** The sandbox's side: who its first process is, and which namespaces the pod shares with the node. */
-export function sandboxSecurityContext(pod: Pod): LinuxSandboxSecurityContext {
+/** The sandbox's side: who its first process is, and which namespaces the pod shares with the node. `ids` are the pod's own. */
+export function sandboxSecurityContext(pod: Pod, ids?: IdRange): LinuxSandboxSecurityContext {
   const { securityContext } = pod.spec;
   return LinuxSandboxSecurityContext.fromPartial({
-    namespaceOptions: namespacesOf(pod),
+    namespaceOptions: namespacesOf(pod, ids),
     privileged: allContainers(pod.spec).some((container) => container.securityContext?.privileged === true),
     seccomp: { profileType: SecurityProfile_ProfileType.RuntimeDefault, localhostRef: "" },
     ...userAndGroups(securityContext?.runAsUser, securityContext?.runAsGroup, pod),
@@ -58,6 +59,7 @@ export function containerSecurityContext(
   container: Container,
   image: ImageUser,
   facts: NodeFacts,
+  ids?: IdRange,
 ): LinuxContainerSecurityContext {
   const ofPod = pod.spec.securityContext;
   const own = container.securityContext;
@@ -68,7 +70,7 @@ export function containerSecurityContext(
     privileged: own?.privileged === true,
     readonlyRootfs: own?.readOnlyRootFilesystem === true,
     noNewPrivs: own?.allowPrivilegeEscalation === false,
-    namespaceOptions: namespacesOf(pod),
+    namespaceOptions: namespacesOf(pod, ids),
     capabilities: {
       addCapabilities: [...(own?.capabilities?.add ?? [])],
       dropCapabilities: [...(own?.capabilities?.drop ?? [])],
@@ -83,17 +85,19 @@ export function containerSecurityContext(
 }
 
 /** Of an ephemeral container that is to see the processes of another one: in whose namespace of them it runs. */
-export function namespacesWith(pod: Pod, targetId: ContainerId): NamespaceOption {
-  return { ...namespacesOf(pod), pid: NamespaceMode.TARGET, targetId };
+export function namespacesWith(pod: Pod, targetId: ContainerId, ids?: IdRange): NamespaceOption {
+  return { ...namespacesOf(pod, ids), pid: NamespaceMode.TARGET, targetId };
 }
 
-function namespacesOf({ spec }: Pod): NamespaceOption {
-  const { hostNetwork, hostIPC, hostPID, shareProcessNamespace } = spec;
+function namespacesOf(pod: Pod, ids: IdRange | undefined): NamespaceOption {
+  const { hostNetwork, hostIPC, hostPID, shareProcessNamespace } = pod.spec;
+  const usernsOptions = usersOf(pod, ids);
   const shared = shareProcessNamespace === true ? NamespaceMode.POD : NamespaceMode.CONTAINER;
   return NamespaceOption.fromPartial({
     network: hostNetwork === true ? NamespaceMode.NODE : NamespaceMode.POD,
     ipc: hostIPC === true ? NamespaceMode.NODE : NamespaceMode.POD,
     pid: hostPID === true ? NamespaceMode.NODE : shared,
+    ...(usernsOptions && { usernsOptions }),
   });
 }
 

@@ -23,10 +23,10 @@ const volume = { name: "data", mountPath: "/data" };
 const rows: readonly Unrunnable[] = [
   {
     title: "a pod that asks for a feature that this node does not have",
-    pod: podOf("unsupported", {}, { hostUsers: false }),
+    pod: podOf("unsupported", {}, { resources: { limits: { cpu: "1" } } }),
     phase: "Failed",
     reasons: ["PodFeatureUnsupported"],
-    says: "hostUsers: false",
+    says: "pod-level resources",
   },
   {
     title: "an image that nobody has",

@@ -7,4 +7,5 @@ export const roomForAll: AdmissionParts = {
   node: () => admittingNode(undefined, observedMachine, nodeSettings),
   askForNode: async () => true,
   isBegun: () => false,
+  canLeaveOutGroups: () => true,
 };

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { CriError } from "../../cri/error.ts";
 import type {
   CallOptions,
@@ -16,6 +17,7 @@ import {
   type ContainerConfig,
   ContainerState,
   ContainerStatus,
+  type ContainerUser,
   ExecSyncResponse,
   Image,
   ImageFsInfoResponse,
@@ -25,6 +27,8 @@ import {
   PodSandboxState,
   PodSandboxStatus,
   StatusResponse,
+  SupplementalGroupsPolicy,
+  type UserNamespace,
   VersionResponse,
 } from "../../proto/cri/gen/api.ts";
 import { podUidLabel } from "../../proto/cri/labels.ts";
@@ -129,6 +133,13 @@ export class FakeRuntime implements Runtime {
   /** While true, changes happen without events. */
   losesEvents = false;
   conditions = { RuntimeReady: true, NetworkReady: true };
+  /** What it says that it can do, for the default handler and one called `runc`; undefined: it is too old to say. */
+  abilities: { userNamespaces: boolean; supplementalGroupsPolicy: boolean } | undefined = {
+    userNamespaces: true,
+    supplementalGroupsPolicy: true,
+  };
+  /** By user, the further groups that the images' own files give it. */
+  readonly groupsInImages = new Map<bigint, readonly bigint[]>();
 
   readonly #clock: Clock;
   readonly #source: EventSource;
@@ -160,7 +171,7 @@ export class FakeRuntime implements Runtime {
     return this.#call("status", "", options, () =>
       StatusResponse.fromPartial({
         status: { conditions: Object.entries(this.conditions).map(([type, status]) => ({ type, status })) },
-        runtimeHandlers: [{ name: "", features: {} }],
+        ...this.#told(),
       }),
     );
   }
@@ -254,6 +265,8 @@ export class FakeRuntime implements Runtime {
         throw absent("createContainer", `no running task found for sandbox "${sandboxId}"`);
       const image = config.image?.image ?? "";
       if (this.#image(image) === undefined) throw absent("createContainer", `failed to resolve image "${image}"`);
+      if (!isDeepStrictEqual(usersOf(config.linux), usersOf(sandbox.config.linux)))
+        throw refusal("createContainer", "user namespace config for sandbox is different from container");
       for (const other of this.#containersOf(sandbox))
         if (aboutContainer(sandbox.config, other.config) === about)
           throw refusal("createContainer", `name "${about}" is reserved for "${other.id}"`);
@@ -342,6 +355,7 @@ export class FakeRuntime implements Runtime {
         labels: config.labels,
         annotations: config.annotations,
         mounts: config.mounts,
+        ...this.#userOf(config),
         logPath: config.logPath === "" ? "" : `${sandbox.config.logDirectory}/${config.logPath}`,
       });
     });
@@ -703,6 +717,27 @@ export class FakeRuntime implements Runtime {
     return container === undefined ? id : aboutContainer(container.sandbox.config, container.config);
   }
 
+  #told(): Pick<StatusResponse, "runtimeHandlers"> & Partial<Pick<StatusResponse, "features">> {
+    if (this.abilities === undefined) return { runtimeHandlers: [] };
+    const { userNamespaces, supplementalGroupsPolicy } = this.abilities;
+    const features = { userNamespaces, recursiveReadOnlyMounts: false };
+    return {
+      runtimeHandlers: ["", "runc"].map((name) => ({ name, features })),
+      features: { supplementalGroupsPolicy, userNamespacesHostNetwork: false },
+    };
+  }
+
+  /** As whom the first process runs, which newer runtimes tell; like containerd it counts the first group among the further ones. */
+  #userOf({ linux }: ContainerConfig): { readonly user?: Pick<ContainerUser, "linux"> } {
+    if (this.abilities === undefined) return {};
+    const { runAsUser, runAsGroup, supplementalGroups = [], supplementalGroupsPolicy } = linux?.securityContext ?? {};
+    const [uid, gid] = [runAsUser?.value ?? 0n, runAsGroup?.value ?? 0n];
+    const isStrict = supplementalGroupsPolicy === SupplementalGroupsPolicy.Strict;
+    const ofImage = isStrict ? [] : (this.groupsInImages.get(uid) ?? []);
+    const groups = [...new Set([gid, ...supplementalGroups, ...ofImage])];
+    return { user: { linux: { uid, gid, supplementalGroups: groups } } };
+  }
+
   /** Strictly growing, so that no two things begin at the same moment. */
   #nanoseconds(): bigint {
     return BigInt(this.#clock.now()) * 1_000_000n + ++this.#ticks;
@@ -724,6 +759,12 @@ function isSameSandbox(a: PodSandboxConfig, b: PodSandboxConfig): boolean {
 
 function aboutContainer(sandbox: PodSandboxConfig, { metadata }: ContainerConfig): string {
   return `${sandbox.metadata?.namespace}/${sandbox.metadata?.name}/${metadata?.name} #${metadata?.attempt}`;
+}
+
+/** The users of a namespace of its own; undefined for those of the node. */
+function usersOf(linux: ContainerConfig["linux"] | PodSandboxConfig["linux"]): UserNamespace | undefined {
+  const users = linux?.securityContext?.namespaceOptions?.usernsOptions;
+  return users?.mode === NamespaceMode.POD && users.uids.length > 0 ? users : undefined;
 }
 
 const exitOf = ({ exitCode, finishedAt }: FakeContainer) => ({ exitCode, finishedAt });

@@ -370,6 +370,7 @@ test("nobody is rejected for the sake of a pod that has ended while no agent ran
 
 test("a pod that asks for what no node grants is rejected as by the kubelet, and takes no place", async () => {
   const stage = await createStage({ isInCluster: true, maxPods: 1 });
+  stage.runtime.abilities = { userNamespaces: true, supplementalGroupsPolicy: false };
   await stage.apply("deep", { securityContext: { sysctls: [{ name: "kernel.pid_max", value: "9" }] } });
   await stage.apply("strict", { securityContext: { supplementalGroupsPolicy: "Strict" } });
   await stage.apply("web");
@@ -406,19 +407,19 @@ test("a pod of the API that asks for what this release lacks waits and says for 
   const stage = await createStage({ isInCluster: true });
   const mounted = { name: "a", image: "busybox:1", volumeMounts: [{ name: "v", mountPath: "/v", subPath: "part" }] };
   await stage.apply("part", { containers: [mounted], volumes: [{ name: "v", emptyDir: { medium: "Memory" } }] });
-  await stage.apply("users", { hostUsers: false });
+  await stage.apply("whole", { resources: { limits: { cpu: "1" } } });
   await stage.start();
   await stage.advance("5s");
   expect(await stage.shown()).toEqual([
     "part Pending: a waiting ContainerCreating",
-    "users Pending: a waiting ContainerCreating",
+    "whole Pending: a waiting ContainerCreating",
   ]);
-  const told = [...(await stage.events("part")), ...(await stage.events("users"))].map((line) =>
+  const told = [...(await stage.events("part")), ...(await stage.events("whole"))].map((line) =>
     line.replace(/^\d+x /, ""),
   );
   expect([...new Set(told)]).toEqual([
     "Warning FailedMount: not supported by this release yet: volumeMounts.subPath, emptyDir.medium",
-    "Warning FailedCreatePodSandBox: Failed to create pod sandbox: not supported by this release yet: hostUsers: false",
+    "Warning FailedCreatePodSandBox: Failed to create pod sandbox: not supported by this release yet: pod-level resources",
   ]);
 });
 

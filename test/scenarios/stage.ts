@@ -5,6 +5,7 @@ import type { ImageVerification } from "../../agent/decide/image-access.ts";
 import type { OfferedPod } from "../../agent/decide/merge.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import type { PodReport } from "../../agent/report/pod-story.ts";
+import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
@@ -20,6 +21,7 @@ import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, rest } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";
 import { FakeKube } from "../fakes/kube.ts";
+import { nodeFacts } from "../fakes/node-facts.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 
@@ -36,6 +38,8 @@ export interface StageOptions {
   readonly maxPods?: number;
   /** The agent dies right after its n-th outside call that changes something; the next one starts at once. */
   readonly dieAfterCall?: number;
+  /** How many pods may have users of their own at once; many if left out. */
+  readonly userPlaces?: number;
 }
 
 const CHANGING_VERBS =
@@ -110,6 +114,7 @@ export class Stage {
       },
       mountsBelow: async () => [],
       facts: () => ({ ...facts, hostIPs: this.hostIPs, clusterDNS: this.#options.clusterDNS ?? facts.clusterDNS }),
+      idSpace: { first: 65_536, length: 65_536 * (this.#options.userPlaces ?? 1000), idsPerPod: 65_536 },
       settings: () => ({
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
         hostIPs: this.hostIPs,
@@ -358,26 +363,13 @@ function summarizeReport({ pod, status, stage }: Pick<PodReport, "pod" | "status
   return `${name} ${status.phase}${reason}${isReady ? ", ready" : ""}${ending}: ${containers.join(", ") || "no containers"}`;
 }
 
-const facts = {
-  nodeName: "node",
+const facts: NodeFacts = {
+  ...nodeFacts,
   hostIPs: ["192.0.2.1"],
-  memoryCapacityBytes: 8 * 2 ** 30,
-  allocatable: new Map([
-    ["cpu", 2000n],
-    ["memory", 2n ** 33n],
-    ["ephemeral-storage", 2n ** 36n],
-  ]),
-  cpuCount: 2,
   thermalThrottlePaths: [],
   rootDir: "/root",
-  podLogsDir: "/logs",
-  clusterDNS: ["192.0.2.10"],
-  clusterDomain: "cluster.local",
   hostResolvConf: { nameservers: ["192.0.2.53"], searches: [], options: [] },
-  cpuCFSQuota: true,
-  cpuCFSQuotaPeriodMs: 100,
-  seccompDefault: false,
-} as const;
+};
 
 /** A static pod as a manifest would give it: containers `a`, `b` … of busybox unless the spec says otherwise. */
 export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: readonly string[] = ["a"]): Pod {

@@ -196,7 +196,7 @@ scenario(
     async run(stage) {
       const probe = { tcpSocket: { port: 80 } };
       const containers = [{ name: "a", image: "busybox:1", livenessProbe: probe }];
-      await stage.offer(makePod("web", { containers, hostUsers: false }));
+      await stage.offer(makePod("web", { containers, resources: { limits: { cpu: "1" } } }));
       await stage.advance("1s");
     },
   },

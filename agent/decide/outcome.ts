@@ -6,6 +6,7 @@ import { type DesiredNow, type DesiredPod, type Rejection, startTimeOf } from ".
 import type { Outcome } from "./memory.ts";
 import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
+import { restartAskedAt } from "./restart-all.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import { refusalOf, unsupported, unsupportedFeatures } from "./support.ts";
@@ -64,7 +65,8 @@ export function deadlineOf(desired: DesiredPod): number | undefined {
   return activeDeadlineSeconds === undefined ? undefined : startTimeOf(desired) + activeDeadlineSeconds * 1000;
 }
 
-function outcomeOfContainers(pod: Pod, observed: ObservedPod, now: number): Outcome | undefined {
+function outcomeOfContainers(pod: Pod, seen: ObservedPod, now: number): Outcome | undefined {
+  const observed = withoutEndsForRestart(pod, seen);
   const exits = pod.spec.containers.map((container) => finalExitOf(pod, container, observed));
   const areAllDone = exits.every((exit) => exit !== undefined);
   const failed = areAllDone ? undefined : failedInitOf(pod, observed);
@@ -72,6 +74,14 @@ function outcomeOfContainers(pod: Pod, observed: ObservedPod, now: number): Outc
   if (!areAllDone && !isBeyondRepair(pod, observed, now)) return undefined;
   const haveAllSucceeded = exits.every((exit) => exit?.exitCode === 0);
   return { phase: haveAllSucceeded ? "Succeeded" : "Failed", at: now };
+}
+
+/** What was ended so that all of the pod begin anew has not come to its end. */
+function withoutEndsForRestart(pod: Pod, observed: ObservedPod): ObservedPod {
+  const asked = restartAskedAt(pod, observed);
+  if (asked === undefined) return observed;
+  const containers = observed.containers.filter((each) => each.state !== "exited" || each.finishedAt < asked);
+  return { ...observed, containers };
 }
 
 /** The exit of a container that will not run again: not by its policy, and not because it is to become another one. */

@@ -24,6 +24,7 @@ const pod: Pod = {
     initContainers: [
       { name: "first", image },
       { name: "proxy", image, restartPolicy: "Always", restartPolicyRules: [rule("RestartAllContainers", 88)] },
+      { name: "second", image },
     ],
     containers: [
       { name: "a", image },
@@ -49,7 +50,7 @@ function instance(words: string): ObservedContainer {
     crashes: 0,
     state,
     startedAt: now - 40_000,
-    finishedAt: now - 100,
+    finishedAt: now - (words.endsWith("before") ? 5_000 : 100),
     exitCode: Number(code),
     reason: "Error",
     message: "",
@@ -86,7 +87,7 @@ function decide(observed: ObservedPod, memory: Partial<PodMemory> = {}, of: Pod 
   return decidePod(desired, observed, { ...emptyMemory, volumesPrepared: true, ...memory }, settings, now);
 }
 
-const up = ["first exited 0", "proxy running", "a running"];
+const up = ["first exited 0", "proxy running", "second exited 0", "a running"];
 const all = { first: 0, proxy: 0, a: 0, watcher: 0 };
 const rows: readonly [sentence: string, observed: ObservedPod, memory?: Partial<PodMemory>][] = [
   ["its first rule that fits restarts the container alone", seen([...up, "watcher exited 42"])],
@@ -105,6 +106,18 @@ const rows: readonly [sentence: string, observed: ObservedPod, memory?: Partial<
     seen(["first exited 0", "a created #1", "a exited 1", "watcher exited 88 #1", "watcher exited 1"]),
   ],
   ["those that have asked go last", seen(["watcher exited 88", "proxy exited 88"], { first: 0, a: 0 })],
+  [
+    "what was ended for the restart is no end of the pod",
+    seen(["first exited 0 #0 before", "proxy exited 88", "a exited 143", "watcher exited 143"]),
+  ],
+  [
+    "so it is with an init container",
+    seen(["first exited 0 #0 before", "proxy exited 88", "second exited 143"], { a: 0, watcher: 0 }),
+  ],
+  [
+    "what has ended before is",
+    seen(["first exited 0 #0 before", "proxy exited 88", "a exited 0 #0 before", "watcher exited 1 #0 before"]),
+  ],
   ["the first init container begins again", seen([], all)],
   ["a container that waits for its turn is not lost", seen(["first running #1"], all)],
   [
@@ -129,31 +142,37 @@ test("what is done, and told, of a pod of which all containers may restart", () 
   expect(`\n${lines.join("\n")}\n`).toMatchInlineSnapshot(`
     "
     its first rule that fits restarts the container alone: create container watcher (attempt 1): it exited with code 42; create container debug (attempt 0): it has not run yet
-      Running, restarting False: first Error, proxy running, a running, watcher Error
+      Running, restarting False: first Error, proxy running, second Error, a running, watcher Error
     no rule fits: create container debug (attempt 0): it has not run yet
-      Running, restarting False: first Error, proxy running, a running, watcher Error
+      Running, restarting False: first Error, proxy running, second Error, a running, watcher Error
     a rule restarts all: stop container proxy within 2s: container watcher asks for a restart of all; stop container a within 2s: container watcher asks for a restart of all
-      Running, restarting True: first Error, proxy running, a running, watcher Error
+      Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
     a sidecar's rule does too: stop container a within 2s: container proxy asks for a restart of all; stop container watcher within 2s: container proxy asks for a restart of all
-      Running, restarting True: first Error, proxy Error, a running, watcher running
+      Running, restarting True: first Error, proxy Error, second Completed, a running, watcher running
     an ephemeral container is left alone: stop container proxy within 2s: container watcher asks for a restart of all; stop container a within 2s: container watcher asks for a restart of all
-      Running, restarting True: first Error, proxy running, a running, watcher Error
+      Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
     a round lasts a second: nothing; again in 0.7s
-      Running, restarting True: first Error, proxy running, a running, watcher Error
+      Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
     what is being stopped is waited for: nothing
-      Running, restarting True: first Error, proxy running, a running, watcher Error
+      Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
     all instances go, those that were never started too: remove container first: container watcher asks for a restart of all; remove container a: container watcher asks for a restart of all; remove container a: container watcher asks for a restart of all; remove container watcher: container watcher asks for a restart of all
-      Running, restarting True: first Error, proxy PodInitializing, a PodInitializing after Error 1 #1, watcher Error after Error 1 #1
+      Running, restarting True: first Error, proxy PodInitializing, second Completed, a PodInitializing after Error 1 #1, watcher Error after Error 1 #1
     those that have asked go last: remove container watcher: container proxy asks for a restart of all; remove container proxy: container proxy asks for a restart of all
-      Running, restarting True: first RestartingAllContainers after RestartingAllContainers 137 #1, proxy Error, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher Error
+      Running, restarting True: first RestartingAllContainers after RestartingAllContainers 137 #1, proxy Error, second Completed, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher Error
+    what was ended for the restart is no end of the pod: remove container first: container proxy asks for a restart of all; remove container a: container proxy asks for a restart of all; remove container watcher: container proxy asks for a restart of all
+      Running, restarting True: first Error, proxy Error, second Completed, a Error, watcher Error
+    so it is with an init container: remove container first: container proxy asks for a restart of all; remove container second: container proxy asks for a restart of all
+      Pending, restarting True: first Error, proxy Error, second Error, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher RestartingAllContainers after RestartingAllContainers 137 #1
+    what has ended before is: stop sandbox: all its containers are done
+      Failed, restarting False: first Error, proxy Error, second Completed, a Error, watcher Error
     the first init container begins again: create container first (attempt 1): all containers are restarted; create container debug (attempt 0): it has not run yet
-      Running, restarting False: first RestartingAllContainers after RestartingAllContainers 137 #1, proxy RestartingAllContainers after RestartingAllContainers 137 #1, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher RestartingAllContainers after RestartingAllContainers 137 #1
+      Running, restarting False: first RestartingAllContainers after RestartingAllContainers 137 #1, proxy RestartingAllContainers after RestartingAllContainers 137 #1, second PodInitializing, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher RestartingAllContainers after RestartingAllContainers 137 #1
     a container that waits for its turn is not lost: create container debug (attempt 0): it has not run yet
-      Pending, restarting False: first running after RestartingAllContainers 137 #1, proxy PodInitializing after RestartingAllContainers 137 #1, a PodInitializing after RestartingAllContainers 137 #1, watcher PodInitializing after RestartingAllContainers 137 #1
+      Pending, restarting False: first running after RestartingAllContainers 137 #1, proxy PodInitializing after RestartingAllContainers 137 #1, second PodInitializing, a PodInitializing after RestartingAllContainers 137 #1, watcher PodInitializing after RestartingAllContainers 137 #1
     whoever has ended once more has ended: stop container proxy within 30s: all its containers are done
-      Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, a Error after RestartingAllContainers 137 #1, watcher Error after RestartingAllContainers 137 #1
+      Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, second Completed, a Error after RestartingAllContainers 137 #1, watcher Error after RestartingAllContainers 137 #1
     one that is lost later is: create container debug (attempt 0): it has not run yet
-      Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, a ContainerStatusUnknown, watcher running after RestartingAllContainers 137 #1
+      Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, second Completed, a ContainerStatusUnknown, watcher running after RestartingAllContainers 137 #1
     "
   `);
 });
@@ -207,7 +226,7 @@ test("what the API server was told of the restart is no instance that has run", 
   const { status, actions } = decide(seen(["first exited 0 #1", "proxy running #1"], all), {}, of);
   expect(actions.map(describe)).toMatchInlineSnapshot(`
     [
-      "create container a (attempt 1): all containers are restarted",
+      "create container second (attempt 0): it has not run yet",
       "create container debug (attempt 0): it has not run yet",
     ]
   `);

@@ -34,6 +34,18 @@ export function isRestartingAll({ spec }: Pod, observed: ObservedPod): boolean {
   return mayRestartAll(spec) && lastingContainers(spec).some((container) => asks(container, observed));
 }
 
+/**
+ * Since when a restart of all is asked for; epoch milliseconds. What has ended since then was ended for it, and tells nothing of how the pod
+ * ends: an agent that comes later finds it so.
+ */
+export function restartAskedAt({ spec }: Pod, observed: ObservedPod): number | undefined {
+  const ends = lastingContainers(spec).flatMap((container) => {
+    const newest = newestOf(observed, container.name);
+    return newest?.state === "exited" && asks(container, observed) ? [newest.finishedAt] : [];
+  });
+  return ends.length === 0 ? undefined : Math.min(...ends);
+}
+
 /** Brings a pod that is to begin anew to where nothing of its containers is left. Ephemeral ones are no part of it. */
 export function planRestartOfAll(
   plan: PlanInProgress,

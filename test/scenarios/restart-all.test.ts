@@ -187,6 +187,37 @@ scenario(
   },
 );
 
+scenario(
+  "what is ended for the restart is no end of its pod, although it may not restart by itself",
+  {
+    before: works,
+    async run(stage) {
+      const rules = { restartPolicyRules: asking.restartPolicyRules ?? [] };
+      const initContainers = [container("first"), container("watcher", { restartPolicy: "Always", ...rules })];
+      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers }));
+      await stage.advance("5s");
+      await stage.exit("watcher", 88);
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /^\d+s (web: create|report web (Failed|Running))/)).toMatchInlineSnapshot(`
+      "0s web: create container first (attempt 0): it has not run yet
+      1s web: create container watcher (attempt 0): it has not run yet
+      1s web: create container a (attempt 0): it has not run yet
+      1s report web Running, ready: init first terminated Completed 0, init watcher running, a running
+      5s report web Running: init first terminated Completed 0, init watcher terminated Error 88, a running
+      5s report web Running: init first terminated Completed 0, init watcher terminated Error 88, a terminated Error 143
+      5s report web Running: init first waiting RestartingAllContainers (restarts: 1), init watcher waiting RestartingAllContainers (restarts: 1), a waiting RestartingAllContainers (restarts: 1)
+      5s web: create container first (attempt 1): all containers are restarted
+      6s web: create container watcher (attempt 1): all containers are restarted
+      6s report web Running: init first terminated Completed 0 (restarts: 1), init watcher running (restarts: 1), a waiting PodInitializing (restarts: 1)
+      6s web: create container a (attempt 1): all containers are restarted
+      6s report web Running, ready: init first terminated Completed 0 (restarts: 1), init watcher running (restarts: 1), a running (restarts: 1)"
+    `);
+  },
+);
+
 apiScenario(
   "a pod of the API begins anew, and its events say how",
   async (stage) => {

@@ -41,7 +41,7 @@ export class CriError extends Error {
 }
 
 /** An error as Go's gRPC words it, which is how users know it: `rpc error: code = NotFound desc = …`. */
-export function asRpcError({ code, details }: CriError): string {
+export function asRpcError({ code, details }: { readonly code: string; readonly details: string }): string {
   // Of all its codes, Go spells this one otherwise.
   const words = (code === "CANCELLED" ? "CANCELED" : code).toLowerCase().split("_");
   const name = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");

@@ -1,10 +1,11 @@
-import { type IncomingMessage, request as requestHttp } from "node:http";
+import { type IncomingMessage, maxHeaderSize, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { connect } from "node:net";
 
 /**
  * Somebody could not be reached, or did not answer in time: `code` is the kernel's (`ECONNREFUSED`), or `ETIMEDOUT`; `ENOTTLS` for a server
- * that was asked over TLS and answers in plain text.
+ * that was asked over TLS and answers in plain text, `ENOTHTTP` for one whose answer cannot be read, `EOF` for one that hangs up before, and
+ * `EUNFINISHED` for one that begins to answer and does not come to an end in time.
  */
 export class DialError extends Error {
   override readonly name = "DialError";
@@ -70,10 +71,12 @@ export async function httpGet(
   options: DialOptions,
 ): Promise<HttpAnswer> {
   const request = url.startsWith("https:") ? requestHttps : requestHttp;
-  return await within(options, async (signal) => {
-    return await new Promise<HttpAnswer>((resolve, reject) => {
+  let hasBegun = false;
+  const ask = (signal: AbortSignal) =>
+    new Promise<HttpAnswer>((resolve, reject) => {
       const settings = { headers: groupHeaders(headers), agent: false, signal, rejectUnauthorized: false } as const;
       const asked = request(url, settings, (answer) => {
+        hasBegun = true;
         const take = (body: string) => {
           resolve({ status: answer.statusCode ?? 0, location: answer.headers.location, body });
           asked.destroy();
@@ -83,7 +86,13 @@ export async function httpGet(
       asked.on("error", reject);
       asked.end();
     });
-  });
+  try {
+    return await within(options, ask);
+  } catch (error) {
+    if (!hasBegun || !(error instanceof DialError) || error.code !== "ETIMEDOUT") throw error;
+    const words = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+    throw new DialError("EUNFINISHED", words, { cause: error });
+  }
 }
 
 function readBody(
@@ -104,15 +113,21 @@ function readBody(
   answer.on("error", fail);
 }
 
-/** A header given twice is sent twice, as its name was written first: in whatever case, it is one name. */
-function groupHeaders(headers: readonly (readonly [name: string, value: string])[]): Record<string, string[]> {
+/**
+ * A header given twice is sent twice, as its name was written first: in whatever case, it is one name. Of `Host` there can be one alone,
+ * and one without a value is none.
+ */
+function groupHeaders(headers: readonly (readonly [name: string, value: string])[]): Record<string, string | string[]> {
   const grouped = new Map<string, readonly [name: string, values: string[]]>();
   for (const [name, value] of headers) {
     const known = grouped.get(name.toLowerCase());
     if (known === undefined) grouped.set(name.toLowerCase(), [name, [value]]);
     else known[1].push(value);
   }
-  return Object.fromEntries(grouped.values());
+  const host = grouped.get("host");
+  grouped.delete("host");
+  const [first = ""] = host?.[1] ?? [];
+  return Object.fromEntries([...(first === "" ? [] : [["Host", first] as const]), ...grouped.values()]);
 }
 
 /** What a foreign error says in a code; a limit of ours that ran out is `ETIMEDOUT`, and whatever was aborted is `ECANCELED`. */
@@ -123,7 +138,20 @@ function toDialError(error: unknown, limit: AbortSignal): DialError {
       ? limit.reason
       : new DialError("ECANCELED", "given up", { cause: limit.reason });
   const { code = "EIO", message = String(error) } = error as { readonly code?: unknown; readonly message?: string };
+  const told = readTrouble(String(code), message);
+  if (told !== undefined) return new DialError(...told, { cause: error });
   if (code === "ERR_SSL_WRONG_VERSION_NUMBER")
     return new DialError("ENOTTLS", "http: server gave HTTP response to HTTPS client", { cause: error });
   return new DialError(String(code), message, { cause: error });
+}
+
+/** What is wrong with an answer of HTTP, in the words that Go has for it. */
+function readTrouble(code: string, message: string): readonly [code: string, message: string] | undefined {
+  if (code === "ECONNRESET" && message === "socket hang up") return ["EOF", "EOF"];
+  if (code === "ECONNRESET" && message === "aborted") return ["EOF", "unexpected EOF"];
+  if (code === "HPE_HEADER_OVERFLOW")
+    return ["ENOTHTTP", `net/http: server response headers exceeded ${maxHeaderSize} bytes; aborted`];
+  if (code.startsWith("HPE_"))
+    return ["ENOTHTTP", "net/http: HTTP/1.x transport connection broken: malformed HTTP response"];
+  return undefined;
 }

@@ -26,6 +26,7 @@ let [port, silentPort, grpcPort, closedPort] = [0, 0, 0, 0];
 const seen: string[] = [];
 /** The headers of the last requests as they came, without those that every request has. */
 const headersSeen: string[] = [];
+const hostsSeen: string[] = [];
 
 const portOf = (listening: TcpServer | Server) => (listening.address() as { readonly port: number }).port;
 const listen = (listening: TcpServer | Server) =>
@@ -36,12 +37,17 @@ beforeAll(async () => {
     const { url = "" } = request;
     seen.push(`${request.method} ${url} ${request.headers["x-asked"]} ${request.headers.connection}`);
     const { rawHeaders: raw } = request;
+    hostsSeen.push(request.headers.host ?? "");
     const pairs = raw.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${raw[i + 1]}`] : []));
     headersSeen.push(...pairs.filter((line) => !/^(host|connection):/i.test(line)));
     if (url === "/here") answer.writeHead(302, { location: "/ok" }).end();
     else if (url === "/away") answer.writeHead(302, { location: "http://elsewhere.invalid/" }).end("gone there");
     else if (url === "/to-tls") answer.writeHead(302, { location: `https://127.0.0.1:${port}/to-tls` }).end();
-    else if (url === "/round") answer.writeHead(302, { location: "/round" }).end();
+    else if (url === "/there") answer.writeHead(302, { location: `http://127.0.0.1:${port}/ok` }).end();
+    else if (url.startsWith("/chain-")) {
+      const left = Number(url.slice("/chain-".length));
+      answer.writeHead(left === 0 ? 200 : 302, { location: `/chain-${left - 1}` }).end();
+    } else if (url === "/round") answer.writeHead(302, { location: "/round" }).end();
     else if (url === "/flood") for (let i = 0; i < 200; i++) answer.write("x".repeat(50_000));
     else if (url !== "/never") answer.writeHead(Number(url.slice(1)) || 200).end("words");
   });
@@ -85,7 +91,15 @@ afterAll(async () => {
 
 const http: readonly [sentence: string, path: string, outcome: object][] = [
   ["200 is a success", "/200", { result: "success", message: "words" }],
-  ["399 too", "/399", { result: "success" }],
+  ["299 too", "/299", { result: "success", message: "words" }],
+  [
+    "so is 300, with a warning",
+    "/300",
+    { result: "warning", message: "Probe terminated redirects, Response body: words" },
+  ],
+  ["so is 399", "/399", { result: "warning" }],
+  ["a redirect that leads nowhere is one too", "/302", { result: "warning" }],
+  ["199 is none", "/199", { result: "failure" }],
   ["400 is none", "/400", { result: "failure", message: "HTTP probe failed with statuscode: 400" }],
   ["500 is none", "/500", { result: "failure", message: "HTTP probe failed with statuscode: 500" }],
   ["a redirect on the same host is followed", "/here", { result: "success", message: "words" }],
@@ -133,6 +147,22 @@ test("HTTP: a hook that is led from plain HTTP back to HTTPS, which nobody speak
     result: "failure",
     message: `Get "${url}": http: server gave HTTP response to HTTPS client`,
   });
+});
+
+for (const [count, result] of [
+  [9, "success"],
+  [10, "failure"],
+] as const)
+  test(`HTTP: ${count} redirects in a row end in ${result}`, async () => {
+    expect(await ask(get(`/chain-${count}`))).toMatchObject({ result });
+  });
+
+test("HTTP: the host that the spec names goes with a redirect to another path, and not with one that names a host itself", async () => {
+  hostsSeen.length = 0;
+  const headers = [["Host", "shop.example"]] as const;
+  await ask({ kind: "httpGet", url: `http://127.0.0.1:${port}/here`, headers });
+  await ask({ kind: "httpGet", url: `http://127.0.0.1:${port}/there`, headers });
+  expect(hostsSeen).toEqual(["shop.example", "shop.example", "shop.example", `127.0.0.1:${port}`]);
 });
 
 test("HTTP: a redirect to itself ends", async () => {

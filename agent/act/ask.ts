@@ -18,7 +18,7 @@ export const hookUserAgent = probeUserAgent.replace("kube-probe", "kube-lifecycl
 
 /** As much of an answer as anybody is shown; the kubelet's limit. */
 const LARGEST_ANSWER_BYTES = 10 * 1024;
-const MOST_REDIRECTS = 10;
+const MOST_REQUESTS = 10;
 /** A runtime ends a command that takes too long, but waits for whoever holds its output open: a child, say. It is waited for so long. */
 const LATEST_END_MS = 5_000;
 
@@ -75,22 +75,23 @@ async function runTcp(host: string, port: number, options: DialOptions): Promise
 async function runHttp(call: HttpEnquiry, { timeoutMs, signal }: DialOptions): Promise<ProbeOutcome> {
   const { url, headers, takesAnyAnswer } = call;
   const deadline = performance.now() + timeoutMs;
-  let at = url;
+  let [at, sent] = [url, headers];
   // The API takes any text for a host.
   if (!URL.canParse(url))
     return { result: "error", message: `"${url}" is not a URL: its host has to be a name or an address` };
   try {
-    for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
+    for (let requests = 1; ; requests++) {
       const left = Math.max(1, deadline - performance.now());
-      const answer = await httpGet(at, headers, LARGEST_ANSWER_BYTES, { timeoutMs: left, signal });
+      const answer = await httpGet(at, sent, LARGEST_ANSWER_BYTES, { timeoutMs: left, signal });
       const next = redirectOf(at, answer);
-      if (next === undefined) return takesAnyAnswer === true ? success(answer.body) : judge(answer);
       // Somebody else's answer says nothing of this container.
-      if (next.hostname !== new URL(url).hostname)
-        return { result: "warning", message: `Probe terminated redirects, Response body: ${answer.body}` };
-      at = next.href;
+      if (next === undefined || next.to.hostname !== new URL(url).hostname)
+        return takesAnyAnswer === true && next === undefined ? success(answer.body) : judge(answer);
+      if (requests === MOST_REQUESTS) return failure(`Get "${next.to.href}": stopped after ${MOST_REQUESTS} redirects`);
+      at = next.to.href;
+      // The host that the spec names is one of the server that it asks for.
+      if (!next.isRelative) sent = sent.filter(([name]) => name.toLowerCase() !== "host");
     }
-    return failure(`Get "${at}": stopped after ${MOST_REDIRECTS} redirects`);
   } catch (error) {
     // Once: who leads from plain HTTP back to HTTPS is asked no more.
     const isPlain = url.startsWith("https:") && error instanceof DialError && error.code === "ENOTTLS";
@@ -117,20 +118,33 @@ async function askInPlainText(call: HttpEnquiry, options: DialOptions): Promise<
 function refusalOfHttp(url: string, error: unknown): ProbeOutcome {
   const { hostname, port, protocol } = new URL(url);
   const authority = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
-  const isAnswered = error instanceof DialError && error.code === "ENOTTLS";
-  return refusal(
-    error,
-    (words) => `Get "${url}": ${words === LATE || isAnswered ? words : `dial tcp ${authority}: ${words}`}`,
-  );
+  const code = error instanceof DialError ? error.code : "";
+  const step = NOT_REACHED.has(code)
+    ? `dial tcp ${authority}: `
+    : code === "ECONNRESET"
+      ? `read tcp ${authority}: `
+      : "";
+  return refusal(error, (words) => `Get "${url}": ${step}${words}`);
 }
 
-function redirectOf(url: string, { status, location }: HttpAnswer): URL | undefined {
-  if (status < 300 || status >= 400 || status === 304 || location === undefined) return undefined;
-  return URL.canParse(location, url) ? new URL(location, url) : undefined;
+const NOT_REACHED = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND"]);
+
+/** The redirects that an HTTP client follows; any other answer of three hundred and more is only an answer. */
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+
+function redirectOf(
+  url: string,
+  { status, location }: HttpAnswer,
+): { readonly to: URL; readonly isRelative: boolean } | undefined {
+  if (!REDIRECTS.has(status) || location === undefined || !URL.canParse(location, url)) return undefined;
+  return { to: new URL(location, url), isRelative: !URL.canParse(location) };
 }
 
 function judge({ status, body }: HttpAnswer): ProbeOutcome {
-  return status >= 200 && status < 400 ? success(body) : failure(`HTTP probe failed with statuscode: ${status}`);
+  if (status < 200 || status >= 400) return failure(`HTTP probe failed with statuscode: ${status}`);
+  return status < 300
+    ? success(body)
+    : { result: "warning", message: `Probe terminated redirects, Response body: ${body}` };
 }
 
 async function runGrpc(
@@ -152,11 +166,12 @@ async function runGrpc(
       return failure(
         `error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${error.message}`,
       );
+    if (error.code === "DEADLINE_EXCEEDED") return failure(`timeout: health rpc did not complete within ${seconds}s`);
     if (error.code === "ETIMEDOUT")
       return failure(
         `timeout: failed to connect service "${authorityOf(host, port)}" within ${seconds}s: context deadline exceeded`,
       );
-    return failure(`error: health rpc probe failed: ${error.message}`);
+    return failure(`error: health rpc probe failed: ${asRpcError({ code: error.code, details: error.message })}`);
   }
 }
 

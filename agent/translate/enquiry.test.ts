@@ -58,6 +58,20 @@ const rows: readonly [sentence: string, handler: Probe, call: object, podIP?: st
       ],
     },
   ],
+  [
+    "without the standard headers that the spec has empty; another one that is empty is sent",
+    {
+      httpGet: {
+        port: 80,
+        httpHeaders: [
+          { name: "user-agent", value: "" },
+          { name: "Accept", value: "" },
+          { name: "X", value: "" },
+        ],
+      },
+    },
+    { headers: [["X", ""]] },
+  ],
   ["a socket", { tcpSocket: { port: 5432 } }, { kind: "tcpSocket", host: "10.0.0.2", port: 5432 }],
   ["a port as text", { tcpSocket: { port: "5432", host: "db" } }, { host: "db", port: 5432 }],
   [

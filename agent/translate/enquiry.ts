@@ -68,7 +68,12 @@ function httpCall(
   ] as const;
   const headers: readonly Header[] = [
     ...defaults.filter(([name]) => !own.has(name.toLowerCase())),
-    ...httpHeaders.map(({ name, value }) => [name, value] as const),
+    // Who writes one of these without a value does not want it sent; any other is sent empty.
+    ...httpHeaders
+      .filter(
+        ({ name, value }) => value !== "" || !defaults.some(([known]) => known.toLowerCase() === name.toLowerCase()),
+      )
+      .map(({ name, value }) => [name, value] as const),
   ];
   return {
     kind: "httpGet",

@@ -6,8 +6,8 @@ import type { ContainerId, PodUid } from "../proto/ids.ts";
 import { containerNamed } from "../proto/kubernetes/containers.ts";
 import type { Container, Node, Pod } from "../proto/kubernetes/gen/types.ts";
 import { type ActScene, act, type Done } from "./act/act.ts";
+import type { MakeProviders } from "./act/credential-providers.ts";
 import { explain } from "./act/explain.ts";
-import type { ImageRecords } from "./act/image-records.ts";
 import { createLimiter } from "./act/limiter.ts";
 import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import type { LoginFiles } from "./act/node-logins.ts";
@@ -25,7 +25,7 @@ import { instanceKey, type ObservedContainer } from "./decide/observed.ts";
 import type { Settings } from "./decide/settings.ts";
 import { createDesiredPods, type DesiredPods } from "./desired/pods.ts";
 import { createPodRecords } from "./desired/records.ts";
-import { createImageAccess } from "./image-access.ts";
+import { createImageAccess, type ImageAccess } from "./image-access.ts";
 import { createLoop } from "./loop.ts";
 import { followRuntime } from "./observed/follow.ts";
 import { createObservedImages, type ObservedImages } from "./observed/images.ts";
@@ -65,6 +65,8 @@ export interface AgentParts {
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
   /** Files with logins of the node for registries. */
   readonly loginFiles: LoginFiles;
+  /** Makes the programs of the node that give logins for registries, of what can be asked of service accounts; undefined where there are none. */
+  readonly providers: MakeProviders | undefined;
   /** Which images that are here a pod has to show a right to; undefined where nothing is written down of them either. */
   readonly imageVerification: ImageVerification | undefined;
   readonly startPlaces: number;
@@ -111,8 +113,8 @@ export function createAgent(parts: AgentParts): Agent {
     { runtime, clock, log, wake, hostIPs: () => parts.settings().hostIPs, random: parts.random },
     (uid, pod, event) => cluster?.probed(uid, pod, event),
   );
-  const { records, withAccess } = createImageAccess(parts, () => cluster?.facts);
-  const observed = withProbes(withAccess(withLogLinks(seen, createLogLinks(disk, log))), probes);
+  const access = createImageAccess(parts, () => cluster);
+  const observed = withProbes(access.withAccess(withLogLinks(seen, createLogLinks(disk, log))), probes);
   const desired = createDesiredPods({
     records: createPodRecords(disk.root, log),
     clock,
@@ -130,7 +132,7 @@ export function createAgent(parts: AgentParts): Agent {
     },
   });
   const telling = { root: disk.root, facts: parts.facts, wakeAll, tellOf: (...told: Told) => loop.tellOf(...told) };
-  const ofImages = { imageSizeBytes: sizeOf(images), isAccessVerified: records !== undefined };
+  const ofImages = { imageSizeBytes: sizeOf(images), isAccessVerified: access.records !== undefined };
   const cluster = parts.join?.({ desired, ...ofImages, telling });
   // What is added for a node that stands alone is nothing.
   const settingsNow = () => ({ ...parts.settings(), ...(cluster && { cluster: cluster.facts.settings() }) });
@@ -156,7 +158,7 @@ export function createAgent(parts: AgentParts): Agent {
     startPlaces: parts.startPlaces,
     rooms: joinRooms(
       { desired, observed, probes, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
-      createActing({ ...parts, facts: factsNow }, observed, { images, records }, async (uid) => {
+      createActing({ ...parts, facts: factsNow }, observed, { images, ...access }, async (uid) => {
         await cluster?.secured(uid);
       }),
     ),
@@ -272,13 +274,13 @@ function createBlindness(log: Log) {
 function createActing(
   parts: AgentParts,
   observed: ObservedPods,
-  { images, records }: { readonly images: ObservedImages; readonly records: ImageRecords | undefined },
+  { images, records, providers }: Pick<ImageAccess, "records" | "providers"> & { readonly images: ObservedImages },
   secured: (uid: PodUid) => Promise<void>,
 ): Rooms["act"] {
   const { runtime, clock, disk, mountsBelow, facts, loginFiles, idSpace } = parts;
   const pulls = createSharedPulls(createPullQueue({ clock, ...parts.pulls }));
   const userNamespaces = createUserNamespaces(disk.root, idSpace);
-  const settings = { runtime, clock, disk, mountsBelow, facts, pulls, loginFiles, records, userNamespaces };
+  const settings = { runtime, clock, disk, mountsBelow, facts, pulls, loginFiles, providers, records, userNamespaces };
   const teardowns = createLimiter({ clock, places: parts.startPlaces, stuckAfterMs: STUCK_AFTER_MS });
   const actNow = (scene: ActScene, action: Action, signal: AbortSignal) => {
     const work = () => act(settings, scene, action, signal);

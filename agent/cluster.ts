@@ -13,6 +13,7 @@ import type { Stage } from "./decide/stage.ts";
 import type { Beginning, Taken } from "./decide/taken.ts";
 import { type ApiPodListener, followApiPods } from "./desired/api-pods.ts";
 import type { DesiredPods } from "./desired/pods.ts";
+import { createServiceAccounts, type ServiceAccounts } from "./desired/service-accounts.ts";
 import { createEventRecorder, type EventRecorder } from "./report/event.ts";
 import { createMirrorPods, type MirrorPods } from "./report/mirror.ts";
 import { createPodEvents, type PodEvents } from "./report/pod-event.ts";
@@ -73,6 +74,7 @@ export interface Cluster {
   /** This node's object, which is another than before in some way; undefined when it has none. */
   node(node: Node | undefined): void;
   readonly ownNode: OwnNodeObject;
+  readonly serviceAccounts: ServiceAccounts;
   /** What pods are told of the cluster. */
   readonly facts: Pick<FollowedFacts, "settings" | "facts">;
   /** For what happens to the node itself. */
@@ -143,6 +145,7 @@ export function createCluster(
       desired.judge();
     },
     ownNode: parts.ownNode,
+    serviceAccounts: createServiceAccounts(parts),
     facts,
     recorder,
     async settled() {

@@ -1,13 +1,15 @@
 import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
+import type { ImagePullServiceAccount } from "../proto/kubelet/image-records.ts";
 import type { Pod } from "../proto/kubernetes/gen/types.ts";
 import { pullSecretReferences, type Reference, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
+import type { CredentialProviders, MakeProviders } from "./act/credential-providers.ts";
 import { createImageRecords, type ImageRecords } from "./act/image-records.ts";
 import { hashOfLogin } from "./act/login-hash.ts";
 import type { PodDisk } from "./act/volume.ts";
 import type { Cluster } from "./cluster.ts";
-import { type ImageVerification, imageAccess, type PodCredentials } from "./decide/image-access.ts";
+import { type ImageVerification, imageAccess, type PodCredentials, recordedAccounts } from "./decide/image-access.ts";
 import type { ImagePresence } from "./decide/observed.ts";
 import type { ObservedPods } from "./observed/pods.ts";
 import { ownLoginsFor } from "./translate/registry-logins.ts";
@@ -15,6 +17,7 @@ import { TranslateError } from "./translate/translate-error.ts";
 
 export interface ImageAccessParts {
   readonly imageVerification: ImageVerification | undefined;
+  readonly providers: MakeProviders | undefined;
   readonly runtime: Pick<Runtime, "imageStatus">;
   readonly disk: Pick<PodDisk, "root">;
   readonly clock: Clock;
@@ -25,6 +28,8 @@ export interface ImageAccessParts {
 export interface ImageAccess {
   /** Undefined where nothing is written down of images, and each pod may use all of them. */
   readonly records: ImageRecords | undefined;
+  /** Undefined where no programs give the node logins for registries. */
+  readonly providers: CredentialProviders | undefined;
   /** Each look at a pod holds the images that are here against what is written down of them, and against the pod's own logins. */
   withAccess(observed: ObservedPods): ObservedPods;
 }
@@ -32,16 +37,21 @@ export interface ImageAccess {
 interface Judging {
   readonly verification: ImageVerification;
   readonly records: ImageRecords;
-  /** What is known of the Secrets that pods name; undefined where the node stands alone. */
-  readonly cluster: () => Cluster["facts"] | undefined;
+  readonly providers: CredentialProviders | undefined;
+  /** Undefined where the node stands alone. */
+  readonly cluster: () => Pick<Cluster, "facts"> | undefined;
 }
 
-export function createImageAccess(parts: ImageAccessParts, cluster: Judging["cluster"]): ImageAccess {
+export function createImageAccess(
+  parts: ImageAccessParts,
+  cluster: () => Pick<Cluster, "facts" | "serviceAccounts"> | undefined,
+): ImageAccess {
   const { imageVerification: verification, runtime, disk, clock, log } = parts;
-  if (verification === undefined) return { records: undefined, withAccess: (observed) => observed };
+  const providers = parts.providers?.(() => cluster()?.serviceAccounts);
+  if (verification === undefined) return { records: undefined, providers, withAccess: (observed) => observed };
   const refOf = async (image: string) => (await runtime.imageStatus(image))?.id;
   const records = createImageRecords({ root: disk.root, refOf, clock, log });
-  const judging: Judging = { verification, records, cluster };
+  const judging: Judging = { verification, records, providers, cluster };
   const withAccess = (observed: ObservedPods): ObservedPods => ({
     ...observed,
     async observe(uid, desired) {
@@ -54,25 +64,28 @@ export function createImageAccess(parts: ImageAccessParts, cluster: Judging["clu
       return isAnyOther ? { ...seen, images: new Map(images) } : seen;
     },
   });
-  return { records, withAccess };
+  return { records, providers, withAccess };
 }
 
 async function judged(
-  { verification, records, cluster }: Judging,
+  { verification, records, providers, cluster }: Judging,
   pod: Pod,
   image: string,
   presence: ImagePresence,
 ): Promise<ImagePresence> {
   if (presence.present !== true) return presence;
   const recorded = await records.of(image, presence.ref);
-  const credentials: PodCredentials = credentialsOf(pod, image, cluster());
+  const credentials: PodCredentials = {
+    ...credentialsOf(pod, image, cluster()?.facts),
+    serviceAccount: await knownAccount(providers, pod, image, recordedAccounts(recorded, image)),
+  };
   const access = imageAccess(verification, image, recorded, credentials);
   if (access.kind === "unverified") return { ...presence, isUnverified: true };
   if (access.learnt !== undefined) await records.learnt(image, presence.ref, access.learnt);
   return presence;
 }
 
-function credentialsOf(pod: Pod, image: string, facts: Cluster["facts"] | undefined): PodCredentials {
+function credentialsOf(pod: Pod, image: string, facts: Cluster["facts"] | undefined) {
   const referents = facts?.facts().referents;
   const answered = facts?.settings().answeredReferences;
   const isUnread = (reference: Reference) =>
@@ -80,8 +93,21 @@ function credentialsOf(pod: Pod, image: string, facts: Cluster["facts"] | undefi
   return {
     secrets: ownSecrets(pod, image, referents),
     unread: pullSecretReferences(pod).filter(isUnread),
-    serviceAccount: undefined,
   };
+}
+
+/** The pod's account, where one of its name is written down; it is asked for only then, which costs the API server a request. */
+async function knownAccount(
+  providers: CredentialProviders | undefined,
+  pod: Pod,
+  image: string,
+  recorded: readonly ImagePullServiceAccount[],
+): Promise<ImagePullServiceAccount | undefined> {
+  const { namespace = "default" } = pod.metadata;
+  const named = recorded.find((one) => one.namespace === namespace && one.name === pod.spec.serviceAccountName);
+  if (named === undefined || providers === undefined) return undefined;
+  // As with Secrets: while nobody can say who the account is, its name is enough.
+  return await providers.accountFor(pod, image).catch(() => named);
 }
 
 function ownSecrets(pod: Pod, image: string, referents: Referents | undefined): PodCredentials["secrets"] {

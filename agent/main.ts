@@ -24,6 +24,7 @@ import type { JoinParts, Membership } from "./join.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
 import { localSocket } from "./local-socket.ts";
 import { ownRoot, ownRuntime } from "./ownership.ts";
+import { providersOf } from "./provider-programs.ts";
 import { agentStatus } from "./serve/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local.ts";
 import { summarize } from "./serve/pod-list.ts";
@@ -100,6 +101,7 @@ async function runOn(
     ...(membership && { join: membership.join }),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     loginFiles: loginFiles(config.rootDir, workingDir(), process.env["HOME"]),
+    providers: await providersOf(config, machine, clock, log),
     imageVerification: config.imageVerification,
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
     random: Math.random,

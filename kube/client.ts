@@ -1,11 +1,12 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
+import type { TokenRequest } from "../proto/kubernetes/gen/types.ts";
 import type { Connection, KubeRequest } from "./connection.ts";
 import { KubeError } from "./error.ts";
 import { type FollowListener, follow } from "./follow.ts";
 import { type CallOptions, DEADLINE_MS, isObject, type KubeList, listAll } from "./list.ts";
 import { createRecovery } from "./recovery.ts";
-import { type KubeObject, pathOf, type Resource, type Selector } from "./resource.ts";
+import { type KubeObject, pathOf, type Resource, type Selector, serviceAccounts } from "./resource.ts";
 
 /** The part of an object that a request is about, where that is not the object as such. */
 interface Part {
@@ -33,6 +34,8 @@ export interface Kube {
   /** Complete and of one moment, however many there are. */
   list<T extends KubeObject>(resource: Resource<T>, selector: Selector, options?: CallOptions): Promise<KubeList<T>>;
   create<T extends KubeObject>(resource: Resource<T>, object: T, options?: CallOptions): Promise<T>;
+  /** A token of a service account. CONFLICT where `metadata.uid` says that another account is meant. */
+  requestToken(namespace: string, account: string, request: TokenRequest, options?: CallOptions): Promise<TokenRequest>;
   /** CONFLICT when the object carries a resourceVersion and that is not the latest any more. */
   replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: CallOptions & Part): Promise<T>;
   patch<T extends KubeObject>(resource: Resource<T>, name: string, patch: Patch, options?: CallOptions): Promise<T>;
@@ -83,6 +86,12 @@ export function createKube(options: KubeOptions): Kube {
     get: (resource, name, options) => askForObject({ method: "GET", path: pathOf(resource, name) }, options),
     list: (resource, selector, options) => listAll(connection, resource, selector, options),
     create: (resource, body, options) => askForObject({ method: "POST", path: pathOf(resource), body }, options),
+    requestToken(namespace, account, body, options) {
+      return askForObject(
+        { method: "POST", path: pathOf(serviceAccounts(namespace), account, "token"), body },
+        options,
+      );
+    },
     replace(resource, body, options) {
       const path = pathOf(resource, body.metadata.name, options?.subresource);
       return askForObject({ method: "PUT", path, body }, options);

@@ -8,6 +8,7 @@ import type {
   RuntimeClass,
   Secret,
   Service,
+  ServiceAccount,
 } from "../proto/kubernetes/gen/types.ts";
 
 /** What every object of the API has. */
@@ -48,6 +49,7 @@ export const pods = (namespace?: string): Resource<Pod> => core("pods", namespac
 export const services = (namespace?: string): Resource<Service> => core("services", namespace);
 export const events = (namespace: string): Resource<Event> => core("events", namespace);
 export const secrets = (namespace: string): Resource<Secret> => core("secrets", namespace);
+export const serviceAccounts = (namespace: string): Resource<ServiceAccount> => core("serviceaccounts", namespace);
 export const configMaps = (namespace: string): Resource<ConfigMap> => core("configmaps", namespace);
 export const leases = (namespace: string): Resource<Lease> => ({
   group: "coordination.k8s.io",

@@ -19,6 +19,7 @@ import { TranslateError } from "../translate/translate-error.ts";
 import { checkOwnUsers, hasOwnUsers, type IdRange } from "../translate/user-namespace.ts";
 import { clearedMark, containerFolder, isPathPart, postStartMark } from "../translate/volumes.ts";
 import { removeInstanceLogs } from "./container-logs.ts";
+import type { CredentialProviders } from "./credential-providers.ts";
 import { readEnvFiles } from "./env-files.ts";
 import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
 import { makeHostsFile } from "./hosts.ts";
@@ -46,6 +47,8 @@ export interface ActSettings {
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly pulls: SharedPulls;
   readonly loginFiles: LoginFiles;
+  /** Programs that give logins for registries; undefined where the node has none. */
+  readonly providers: CredentialProviders | undefined;
   /** Undefined where nobody has to show a right to an image that is here. */
   readonly records: ImageRecords | undefined;
   readonly facts: () => NodeFacts;
@@ -106,8 +109,8 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
   }
 }
 
-const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, records, facts }: ActSettings) => {
-  return { runtime, pulls, machine, loginFiles, records, facts };
+const pullSettings = ({ runtime, pulls, disk: { machine }, loginFiles, providers, records, facts }: ActSettings) => {
+  return { runtime, pulls, machine, loginFiles, providers, records, facts };
 };
 const hookSettings = ({ runtime, clock, disk: { root }, facts }: ActSettings) => ({ runtime, clock, root, facts });
 

@@ -11,6 +11,7 @@ import type { ObservedPod } from "../decide/observed.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import { loginsFor, type RegistryLogin } from "../translate/registry-logins.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
+import type { CredentialProviders } from "./credential-providers.ts";
 import type { ImageRecords } from "./image-records.ts";
 import { hashOfLogin } from "./login-hash.ts";
 import { type LoginFiles, readNodeLogins } from "./node-logins.ts";
@@ -21,6 +22,8 @@ export interface PullSettings {
   readonly pulls: SharedPulls;
   readonly machine: Pick<Files, "read">;
   readonly loginFiles: LoginFiles;
+  /** Undefined where the node has none. */
+  readonly providers: Pick<CredentialProviders, "loginsFor"> | undefined;
   readonly facts: () => NodeFacts;
   /** Undefined where nobody has to show a right to an image that is here. */
   readonly records: Pick<ImageRecords, "begins" | "succeeded" | "failed"> | undefined;
@@ -41,12 +44,14 @@ const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
  * need it by the same logins. Resolves with its reference; rejects with `CriError` or `TranslateError`.
  */
 export async function pullImage(settings: PullSettings, scene: PullScene, signal: AbortSignal): Promise<string> {
-  const { runtime, pulls, machine, loginFiles, facts, records } = settings;
+  const { runtime, pulls, machine, loginFiles, providers, facts, records } = settings;
   const { pod, observed, image, began } = scene;
   const node = facts();
   const [sandbox = FIRST_SANDBOX] = observed.sandboxes;
   const config = sandboxConfig(pod, sandbox, node);
-  const logins = loginsFor(pod, image, node.cluster?.referents, await readNodeLogins(machine, loginFiles));
+  const ofNode = await readNodeLogins(machine, loginFiles);
+  const provided = (await providers?.loginsFor(pod, image, signal)) ?? [];
+  const logins = loginsFor(pod, image, node.cluster?.referents, ofNode, provided);
   const mustBeNew = allContainers(pod.spec).some(
     (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
   );

@@ -3,6 +3,7 @@ import type {
   LogFormat,
   RegistrationTaint,
 } from "../../proto/kubelet/config.ts";
+import type { ProvidersConfig } from "./credential-providers.ts";
 
 /** What the rooms are told: resolved once at start, deeply frozen, in the units the names end with. */
 export interface Config {
@@ -33,6 +34,8 @@ export interface Config {
   readonly registryPullQPS: number;
   readonly registryBurst: number;
 
+  /** Programs that give the node logins for registries. */
+  readonly credentialProviders: ProvidersConfig | undefined;
   /** Which images that are here a pod has to show a right to; undefined where nothing is written down of them either. */
   readonly imageVerification:
     | { readonly policy: ImagePullCredentialsVerificationPolicy; readonly allowlist: readonly string[] }

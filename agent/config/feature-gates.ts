@@ -271,4 +271,5 @@ export const heededGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "CustomCPUCFSQuotaPeriod",
   "KubeletCrashLoopBackOffMax",
   "KubeletEnsureSecretPulledImages",
+  "KubeletServiceAccountTokenForCredentialProviders",
 ]);

@@ -23,7 +23,6 @@ function ignored(name: string, type: FlagType, instead: string, rest: Rest = {})
   return { ...rest, name, type, instead, about: "accepted without effect", deprecated: true, implemented: false };
 }
 
-const noCredentialProviders = "images are pulled without credential providers";
 const noCadvisor = "the agent has no cAdvisor";
 const deadContainers = "of a container's dead instances the newest is kept";
 
@@ -103,8 +102,8 @@ export const flagGroups: readonly FlagGroup[] = [
       sets("volumePluginDir", "volume-plugin-dir", "string"),
       sets("volumeStatsAggPeriod", "volume-stats-agg-period", "duration"),
       sets("enableControllerAttachDetach", "enable-controller-attach-detach", "bool"),
-      later("image-credential-provider-config", "string", "credential provider plugins", noCredentialProviders),
-      later("image-credential-provider-bin-dir", "string", "where those plugins are", noCredentialProviders),
+      alone("image-credential-provider-config", "string", "a CredentialProviderConfig, or a directory of them"),
+      alone("image-credential-provider-bin-dir", "string", "where the programs are that it names"),
       later("runtime-cgroups", "string", "the cgroup of the runtime", "the runtime is not measured yet"),
     ],
   },

@@ -3,6 +3,7 @@ import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "../../proto/yaml/node.ts";
 import { splitCommandLine } from "./command-line.ts";
 import type { Config } from "./config.ts";
+import { findProviders, type ProvidersPlace } from "./credential-providers.ts";
 import { applyDefaults } from "./default.ts";
 import { findDropIns } from "./drop-ins.ts";
 import { flagGroups } from "./flag-table.ts";
@@ -65,11 +66,21 @@ export async function loadConfig({ argv, files, workingDirectory, hostname }: Lo
   const { nodeName, problems } = nodeNameOf(flags.hostnameOverride, hostname);
   const read = await readFiles(absolute(flags.config), absolute(flags.configDir), settings, files);
   const node = applySettings(read.node, settings);
-  checkAll(node, gatesOf(node), [...before, ...problems, ...read.problems]);
+  const gates = gatesOf(node);
+  const found = await findProviders(providersPlace(flags, gates, absolute), files);
+  checkAll(node, gates, [...before, ...problems, ...read.problems, ...found.problems]);
   const kubelet = freezeDeep(configurationOf(node));
-  const config = freezeDeep(resolveConfig(kubelet, flags, nodeName, absolute));
+  const config = freezeDeep(resolveConfig(kubelet, flags, { nodeName, credentialProviders: found.config }, absolute));
   const warnings = [...settingWarnings(settings), ...versionWarnings(version), ...findWarnings(node)];
   return { kind: "config", config, kubelet, warnings, skippedFiles: read.skipped };
+}
+
+function providersPlace(flags: FlagSettings, gates: Gates, absolute: (path: string) => string): ProvidersPlace {
+  return {
+    file: absolute(flags.imageCredentialProviderConfig),
+    binDir: absolute(flags.imageCredentialProviderBinDir),
+    mayUseTokens: gates.KubeletServiceAccountTokenForCredentialProviders,
+  };
 }
 
 function clusterProblems({ kubeconfig, inCluster }: FlagSettings): readonly Problem[] {

@@ -19,6 +19,8 @@ export interface FlagSettings {
   readonly nodeIP: string;
   readonly nodeLabels: Readonly<Record<string, string>>;
   readonly cloudProvider: string;
+  readonly imageCredentialProviderConfig: string;
+  readonly imageCredentialProviderBinDir: string;
 }
 
 /**
@@ -28,7 +30,7 @@ export interface FlagSettings {
 export function resolveConfig(
   kubelet: KubeletConfiguration,
   flags: FlagSettings,
-  nodeName: string,
+  { nodeName, credentialProviders }: Pick<Config, "nodeName" | "credentialProviders">,
   absolute: (path: string) => string,
 ): Config {
   const runtime = withScheme(kubelet.containerRuntimeEndpoint);
@@ -49,6 +51,7 @@ export function resolveConfig(
     maxParallelImagePulls: kubelet.serializeImagePulls ? 1 : kubelet.maxParallelImagePulls,
     registryPullQPS: kubelet.registryPullQPS,
     registryBurst: kubelet.registryBurst,
+    credentialProviders,
     imageVerification: kubelet.imagePullCredentialsVerificationPolicy && {
       policy: kubelet.imagePullCredentialsVerificationPolicy,
       allowlist: kubelet.preloadedImagesVerificationAllowlist,
@@ -117,6 +120,8 @@ export function resolveFlags({ byName }: Settings): FlagSettings {
     nodeIP: text("node-ip"),
     nodeLabels: mapOf(byName.get("node-labels")?.value),
     cloudProvider: text("cloud-provider"),
+    imageCredentialProviderConfig: text("image-credential-provider-config"),
+    imageCredentialProviderBinDir: text("image-credential-provider-bin-dir"),
   };
 }
 

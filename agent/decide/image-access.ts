@@ -55,12 +55,11 @@ export function imageAccess(
 ): ImageAccess {
   const name = nameOf(image);
   if (!mustVerify(policy, isPulledHere, () => isListed(allowlist, name))) return { kind: "granted" };
-  const mapping = record?.credentialMapping ?? {};
   const {
     nodePodsAccessible = false,
     kubernetesSecrets = [],
     kubernetesServiceAccounts = [],
-  } = (Object.hasOwn(mapping, name) ? mapping[name] : undefined) ?? {};
+  } = credentialsIn(record, name) ?? {};
   if (nodePodsAccessible) return { kind: "granted" };
   const mayLearn = kubernetesSecrets.length < MOST_LEARNT;
   for (const own of secrets)
@@ -96,6 +95,16 @@ function isListed(allowlist: readonly string[], name: string): boolean {
   return allowlist.some((one) => (one.endsWith("/*") ? name.startsWith(one.slice(0, -1)) : name === one));
 }
 
+/** The service accounts by which an image was pulled. */
+export function recordedAccounts({ record }: RecordedImage, image: string): readonly ImagePullServiceAccount[] {
+  return credentialsIn(record, nameOf(image))?.kubernetesServiceAccounts ?? [];
+}
+
+function credentialsIn(record: ImagePulledRecord | undefined, name: string): ImagePullCredentials | undefined {
+  const mapping = record?.credentialMapping ?? {};
+  return Object.hasOwn(mapping, name) ? mapping[name] : undefined;
+}
+
 /** The record with more credentials in it; undefined where it says them already. None at all make a record of an image, and nothing of it. */
 export function withCredentials(
   record: ImagePulledRecord | undefined,
@@ -108,7 +117,7 @@ export function withCredentials(
 ): ImagePulledRecord | undefined {
   const name = nameOf(image);
   const mapping = record?.credentialMapping ?? {};
-  const before = Object.hasOwn(mapping, name) ? mapping[name] : undefined;
+  const before = credentialsIn(record, name);
   const after = more === undefined ? before : merged(before, more);
   if (record !== undefined && after === before) return undefined;
   return { lastUpdatedTime, imageRef, credentialMapping: { ...mapping, ...(after && { [name]: after }) } };

@@ -103,7 +103,7 @@ function loginsOfSecret(
 }
 
 /** The name of the image with its registry, and without tag and digest. */
-function repositoryOf(image: string): string {
+export function repositoryOf(image: string): string {
   const { name } = parseImageReference(image) ?? { name: image };
   const [first = "", ...others] = name.split("/");
   const isHost = others.length > 0 && (/[.:]/.test(first) || first === "localhost" || first !== first.toLowerCase());
@@ -135,7 +135,7 @@ function placeOf(location: string): string {
 }
 
 /** A place may have `*` and its like within the parts of its host's name. */
-function isWithin(repository: string, place: string): boolean {
+export function isWithin(repository: string, place: string): boolean {
   const [wanted, given] = [partsOf(place), partsOf(repository)];
   const [names, givenNames] = [wanted.name.split("."), given.name.split(".")];
   if (wanted.port !== given.port || names.length !== givenNames.length || !given.path.startsWith(wanted.path))

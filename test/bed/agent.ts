@@ -18,6 +18,8 @@ export interface AgentOptions {
   readonly configuration?: Readonly<Record<string, unknown>>;
   /** Where its pods come from besides the manifests; the agent stands alone if not given. */
   readonly cluster?: JoinedCluster;
+  /** More of the command line. */
+  readonly flags?: readonly string[];
 }
 
 /** A cluster to be a node of. */
@@ -54,13 +56,13 @@ export interface Agent {
 
 /** Starts the compiled agent below `stateDir`, with its output in a file. Returns at once: ask for its pods to see it up. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { binary, stateDir, endpoint, configuration, cluster } = options;
+  const { binary, stateDir, endpoint, configuration, cluster, flags = [] } = options;
   const paths = bedPaths(stateDir);
   for (const folder of [paths.manifests, paths.agentRoot, paths.podLogs]) await mkdir(folder, { recursive: true });
   await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, configuration));
   const log = openSync(paths.agentLog, "a");
   const places = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot];
-  const argv = ["run", ...places, "--hostname-override", cluster?.nodeName ?? aloneName];
+  const argv = ["run", ...places, "--hostname-override", cluster?.nodeName ?? aloneName, ...flags];
   if (cluster !== undefined) argv.push("--kubeconfig", cluster.kubeconfig);
   const startedAt = Date.now();
   const child = spawn(binary, argv, { ...apart, stdio: ["ignore", log, log] });

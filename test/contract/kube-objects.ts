@@ -1,7 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import type { KubeError } from "../../kube/error.ts";
-import { configMaps, events, leases, nodes, pathOf, pods, type Resource } from "../../kube/resource.ts";
-import type { ConfigMap, Event, Lease, Node } from "../../proto/kubernetes/gen/types.ts";
+import {
+  configMaps,
+  events,
+  leases,
+  nodes,
+  pathOf,
+  pods,
+  type Resource,
+  serviceAccounts,
+} from "../../kube/resource.ts";
+import type { ConfigMap, Event, Lease, Node, ServiceAccount, TokenRequest } from "../../proto/kubernetes/gen/types.ts";
+import { parseTime } from "../../proto/kubernetes/time.ts";
 import { codeOf, type KubeScene, namespace } from "./kube-scene.ts";
 
 /** What becomes of objects that are made, changed, listed and deleted. */
@@ -56,6 +66,21 @@ export function objectsContract(scene: KubeScene): void {
       const map = await createMap();
       const { resourceVersion: _, ...metadata } = { ...map.metadata, uid: "another" };
       expect(await codeOf(kube.replace(configMaps(namespace), { ...map, metadata }))).toBe("CONFLICT");
+    });
+
+    test("that is a service account gives tokens, to who means that very one", async () => {
+      const name = fresh();
+      const account = await kube.create<ServiceAccount>(serviceAccounts(namespace), { metadata: { name } });
+      const request = (uid = account.metadata.uid!): TokenRequest => ({
+        metadata: { uid },
+        spec: { audiences: ["them"] },
+      });
+      const { status } = await kube.requestToken(namespace, name, request());
+      expect(status?.token).toMatch(/./);
+      const lifetimeMs = parseTime(status?.expirationTimestamp ?? "") - Date.now();
+      expect(Math.abs(lifetimeMs - 3_600_000)).toBeLessThan(60_000);
+      expect(await codeOf(kube.requestToken(namespace, name, request("another")))).toBe("CONFLICT");
+      expect(await codeOf(kube.requestToken(namespace, fresh(), { metadata: {}, spec: {} }))).toBe("NOT_FOUND");
     });
 
     test("that is written as it was stays the version that it was", async () => {

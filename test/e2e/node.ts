@@ -37,9 +37,9 @@ export interface Node {
   /** The agent that was started last. */
   readonly agent: Agent;
   /** Starts an agent and returns once it answers. The one before must have ended. */
-  startAgent(configuration?: Readonly<Record<string, unknown>>): Promise<void>;
+  startAgent(configuration?: Readonly<Record<string, unknown>>, flags?: readonly string[]): Promise<void>;
   /** The same without waiting for its answer. */
-  launchAgent(configuration?: Readonly<Record<string, unknown>>): Promise<void>;
+  launchAgent(configuration?: Readonly<Record<string, unknown>>, flags?: readonly string[]): Promise<void>;
   /** Writes `<name>.yaml` into the folder of manifests, whole at once. */
   put(pod: Pod): Promise<void>;
   /** The same for any text or bytes and any file name. */
@@ -109,15 +109,15 @@ function createNode(folder: string, containerd: Containerd, cluster: JoinedClust
       if (agent === undefined) throw new Error("no agent was started on this node");
       return agent;
     },
-    async launchAgent(own = {}) {
+    async launchAgent(own = {}, flags = []) {
       // Nobody listens there; without it the agent would warn of each pod.
       const dns = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
       const configuration = { ...(cluster && dns), ...own };
-      const options = { binary: builtBinary, stateDir: folder, endpoint, configuration };
+      const options = { binary: builtBinary, stateDir: folder, endpoint, configuration, flags };
       agent = await startAgent({ ...options, ...(cluster && { cluster }) });
     },
-    async startAgent(configuration) {
-      await node.launchAgent(configuration);
+    async startAgent(configuration, flags) {
+      await node.launchAgent(configuration, flags);
       await until("the agent to answer", PATIENCE_MS, async () => {
         if (!node.agent.isRunning) throw new Error(`the agent has ended:\n${await node.log()}`);
         return await node.pods().then(

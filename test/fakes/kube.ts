@@ -5,6 +5,8 @@ import { KubeError } from "../../kube/error.ts";
 import type { FollowListener } from "../../kube/follow.ts";
 import type { CallOptions, KubeList } from "../../kube/list.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
+import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
+import { formatTime } from "../../proto/kubernetes/time.ts";
 import { type Deletion, KubeObjects, type Place, refusal, type Stored } from "./kube-objects.ts";
 import { isJsonObject, type Json, type JsonObject, mergePatch, strategicMerge } from "./kube-patch.ts";
 import { aboutOf, type Target, targetOf } from "./kube-target.ts";
@@ -74,6 +76,8 @@ export class FakeKube implements Kube, Connection {
   ): Promise<KubeList<T>> => this.#kube.list(resource, selector, options);
   create = <T extends KubeObject>(resource: Resource<T>, object: T, options?: CallOptions): Promise<T> =>
     this.#kube.create(resource, object, options);
+  requestToken = (namespace: string, account: string, request: TokenRequest, options?: CallOptions) =>
+    this.#kube.requestToken(namespace, account, request, options);
   replace = <T extends KubeObject>(
     resource: Resource<T>,
     object: T,
@@ -264,8 +268,25 @@ export class FakeKube implements Kube, Connection {
           this.objects.bind(place, (sent as unknown as { target: { name: string } }).target.name);
           return { kind: "Status", status: "Success" };
         }
+        if (subresource === "token") return this.#token(place, sent as unknown as TokenRequest);
         throw refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
     }
+  }
+
+  /** It says for what it was given, so that a test can tell. */
+  #token(place: Place, { metadata = {}, spec }: TokenRequest): TokenRequest {
+    const account = this.objects.get(place);
+    if (metadata.uid !== undefined && metadata.uid !== account.metadata.uid)
+      throw refusal(409, "Conflict", "the UID in the token request does not match the UID of the service account");
+    const token = `token ${++this.#tokens} of ${place.name} for ${(spec.audiences ?? []).join()}`;
+    const expirationTimestamp = formatTime(this.#clock.now() + 1000 * (spec.expirationSeconds ?? 3600));
+    return {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      metadata: { ...metadata, name: place.name },
+      spec,
+      status: { token, expirationTimestamp },
+    };
   }
 
   #list(target: Target, query: Readonly<Record<string, string | undefined>>): unknown {

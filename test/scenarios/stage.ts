@@ -1,3 +1,4 @@
+import type { MakeProviders } from "../../agent/act/credential-providers.ts";
 import { type Agent, createAgent } from "../../agent/agent.ts";
 import { type ClusterNeeds, createCluster } from "../../agent/cluster.ts";
 import { admittingNode } from "../../agent/decide/admitting-node.ts";
@@ -29,6 +30,8 @@ export interface StageOptions {
   readonly startPlaces?: number;
   readonly maxContainerRestartPeriodMs?: number;
   readonly parallelPulls?: number;
+  /** The node's credential providers, for each of its agents. */
+  readonly providers?: (stage: Stage) => MakeProviders;
   readonly verification?: ImageVerification["policy"];
   /** The cluster's own if left out. */
   readonly clusterDNS?: readonly string[];
@@ -151,6 +154,7 @@ export class Stage {
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       random: () => 0,
       atRest: () => {},
+      providers: this.#options.providers?.(this),
       imageVerification: { policy: this.#options.verification ?? "NeverVerifyPreloadedImages", allowlist: [] },
       startPlaces: this.#options.startPlaces ?? 4,
     });

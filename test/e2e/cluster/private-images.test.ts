@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Pod, PullPolicy } from "../../../proto/kubernetes/gen/types.ts";
 import { buildTestImages, busyboxImage } from "../../bed/images.ts";
@@ -16,6 +16,7 @@ setDefaultTimeout(90_000);
 const skip = skipWithoutPrograms("who may use private images");
 /** A first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
+const V1 = "credentialprovider.kubelet.k8s.io/v1";
 const login = { username: "captain", password: "hunter2-let-me-in" };
 
 describe.skipIf(skip !== undefined)("a private image that is on the node", () => {
@@ -122,5 +123,85 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     expect(await pulledOf("quiet")).toBe(accessible());
     await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
     await cluster.empty();
+  });
+
+  describe("of which a program of the node has the login", () => {
+    let folder: string;
+    const file = (name: string) => join(folder, name);
+    const asked = async () =>
+      (await readFile(file("asked"), "utf8"))
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line));
+    const providers = (matchImages: string) => ({
+      apiVersion: "kubelet.config.k8s.io/v1",
+      kind: "CredentialProviderConfig",
+      providers: [
+        { name: "vault", matchImages: [matchImages], defaultCacheDuration: "10m", apiVersion: V1, args: ["login"] },
+      ],
+    });
+    const startWith = async (matchImages: string) => {
+      await writeFile(file("providers.yaml"), JSON.stringify(providers(matchImages)));
+      await cluster.node.agent.stop();
+      const flags = [
+        "--image-credential-provider-config",
+        file("providers.yaml"),
+        "--image-credential-provider-bin-dir",
+        folder,
+      ];
+      await cluster.node.startAgent({}, flags);
+    };
+    beforeAll(async () => {
+      folder = join(cluster.node.folder, "vault");
+      await mkdir(folder);
+      // It keeps what it is asked, and answers with what lies there.
+      await writeFile(file("vault"), `#!/bin/sh\ncat >>${file("asked")}\ncat ${file("answer")}\n`, { mode: 0o755 });
+    });
+
+    test("it is pulled by that, and is then for all pods of the node", async () => {
+      const auth = { [registry.host]: login };
+      const response = { kind: "CredentialProviderResponse", apiVersion: V1, cacheKeyType: "Registry", auth };
+      await writeFile(file("answer"), JSON.stringify(response));
+      await startWith(registry.host);
+      image = await push("of-vault");
+      await apply("first", "IfNotPresent");
+      await see("first", "it is up", isUp);
+      await apply("second", "Never");
+      await see("second", "it is up", isUp);
+      image = await push("of-vault-too");
+      await apply("third", "IfNotPresent");
+      await see("third", "it is up", isUp);
+      expect(await asked()).toEqual([
+        { kind: "CredentialProviderRequest", apiVersion: V1, image: `${registry.host}/berth.test/of-vault` },
+      ]);
+    });
+
+    test("where the program fails, the pod's own login is used, and the log says why", async () => {
+      await rm(file("answer"));
+      await startWith(registry.host.replace("0.0.1", "0.0.*"));
+      image = await push("of-nobody");
+      await apply("own", "IfNotPresent", "right");
+      await see("own", "it is up", isUp);
+      expect(await cluster.node.logged("a credential provider gives no login for an image", "No such file")).toContain(
+        "vault",
+      );
+      expect(linesWith(await cluster.node.log(), login.password)).toEqual([]);
+      await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+      await cluster.empty();
+    });
+
+    test("without the program the agent does not start, and says which it is", async () => {
+      await rm(file("vault"));
+      await cluster.node.agent.stop();
+      await cluster.node.launchAgent({}, [
+        "--image-credential-provider-config",
+        file("providers.yaml"),
+        "--image-credential-provider-bin-dir",
+        folder,
+      ]);
+      expect(await cluster.node.agent.ended).toBe("exited with code 1");
+      expect(linesWith(await cluster.node.log(), "a credential provider is missing", file("vault"))).toHaveLength(1);
+      await cluster.node.startAgent();
+    });
   });
 });

@@ -40,7 +40,6 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const last = lastTermination(scene, container.name, newest, state);
   const runsOnce = runsToItsEnd(pod, container);
   const health = newest && healthOf(observed, newest);
-  const { requests } = container.resources ?? {};
   const shown = isAboutToStart(scene, newest) ? undefined : newest;
   return {
     name: container.name,
@@ -55,9 +54,9 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     restartCount: newest?.attempt ?? unseenAttempt(scene, container),
     image: shown?.image || (container.image ?? ""),
     imageID: shown?.imageRef ?? "",
-    ...(shown === undefined || isConcluded(shown) ? {} : { containerID: `${settings.runtimeName}://${shown.id}` }),
-    ...(requests === undefined ? {} : { allocatedResources: requests }),
-    ...(container.resources === undefined ? {} : { resources: container.resources }),
+    ...(shown === undefined || isConcluded(shown)
+      ? {}
+      : { containerID: `${settings.runtimeName}://${shown.id}`, ...allocated(container) }),
     ...(shown?.user === undefined ? {} : { user: { linux: shown.user } }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
   };
@@ -67,6 +66,13 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
 function unseenAttempt({ observed, memory }: StatusScene, { name }: Container): number {
   const cleared = observed.clearedAttempts.get(name);
   return cleared === undefined ? (memory.attempts.get(name) ?? 0) : cleared + 1;
+}
+
+/** What an instance that the runtime has was made with; as with the kubelet nothing is told of one that is awaited. */
+function allocated({ resources }: Container): Pick<ContainerStatus, "allocatedResources" | "resources"> {
+  if (resources === undefined) return {};
+  const { requests } = resources;
+  return { ...(requests === undefined ? {} : { allocatedResources: requests }), resources };
 }
 
 /**
@@ -129,7 +135,7 @@ const assumedDone: ContainerStateTerminated = {
   exitCode: 0,
   reason: "Completed",
   message:
-    "Unable to get init container status from container runtime and pod has been initialized, treat it as exit normally",
+    "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
 };
 
 /** Of an init container that has had its turn and of which nothing is left. */

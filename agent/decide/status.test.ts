@@ -369,6 +369,30 @@ test("a container that could not be started began in 1970, as the runtime tells 
   expect(first?.state?.terminated).toMatchObject({ reason: "StartError", startedAt: "1970-01-01T00:00:00Z" });
 });
 
+test("what a container has of the node is told of one that the runtime has, and not of one that is awaited or lost", () => {
+  const shown = (containers: ObservedPod["containers"], loggedAttempts = new Map<string, number>()) => {
+    const { status } = decide({ ...observed, containers, loggedAttempts }, emptyMemory, at("11:00:00"));
+    const { resources, allocatedResources } = status.containerStatuses?.find(({ name }) => name === "b") ?? {};
+    return { resources, allocatedResources };
+  };
+  const { resources } = pod.spec.containers[0] ?? {};
+  const nothing = { resources: undefined, allocatedResources: undefined };
+  expect(shown(observed.containers)).toEqual({ resources, allocatedResources: resources?.requests });
+  expect(shown([])).toEqual(nothing);
+  expect(shown([], new Map([["b", 0]]))).toEqual(nothing);
+});
+
+test("an init container of which nothing is left has done its work, in the kubelet's words", () => {
+  const spec = { ...pod.spec, initContainers: [{ name: "i", image: "busybox:1" }] };
+  const { status } = decidePod({ ...desired, pod: { ...pod, spec } }, observed, emptyMemory, settings, at("11:00:00"));
+  expect(status.initContainerStatuses?.[0]?.state?.terminated).toEqual({
+    exitCode: 0,
+    reason: "Completed",
+    message:
+      "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
+  });
+});
+
 test("all messages of a pod fit into 12 KiB together, whatever they are written in", () => {
   const message = "☃".repeat(4096);
   const containers = ["a", "b"].map((name) => ({

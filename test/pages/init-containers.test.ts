@@ -347,6 +347,16 @@ describe("Detailed behavior", () => {
     ]);
   });
 
+  test("nor does that of one that runs", async () => {
+    const { stage } = await runPod({
+      spec: { initContainers: two },
+      before: ({ runtime }) => void runtime.addImage("busybox:2"),
+    });
+    await setImage(stage, "first");
+    await stage.advance("60m");
+    expect(happenings(stage)).toEqual(["0s sandbox started", "0s first started"]);
+  });
+
   test("another image of one that has not run yet is what it runs with", async () => {
     const { stage } = await runPod({
       spec: { initContainers: two },

@@ -136,16 +136,6 @@ describe("Pod-level container restart policy", () => {
     expect(await stage.shown()).toEqual(["web Running, ready: a running (restarts: 2)"]);
   });
 
-  test.each(cases)(
-    "%s and a container that exits with %d: restarted: %p",
-    async (restartPolicy, exitCode, restarts) => {
-      const { stage } = await runPod({ spec: { restartPolicy, containers: [container("a"), container("b")] } });
-      await stage.exit("a", exitCode);
-      await stage.advance("1m");
-      expect(happenings(stage, / a started/)).toHaveLength(restarts ? 2 : 1);
-    },
-  );
-
   test.each(policies)(
     "%s and an init container that fails: restarted unless it is Never, when the pod has failed",
     async (restartPolicy) => {
@@ -160,36 +150,11 @@ describe("Pod-level container restart policy", () => {
     },
   );
 
-  test.each(policies.flatMap((policy) => [0, 1].map((code) => [policy, code] as const)))(
-    "%s and a sidecar that exits with %d: restarted",
-    async (restartPolicy, exitCode) => {
-      const { stage } = await runPod({ spec: { restartPolicy, initContainers: [sidecar("s")] } });
-      await stage.exit("s", exitCode);
-      await stage.advance("1m");
-      expect(await stage.shown()).toEqual(["web Running, ready: init s running (restarts: 1), a running"]);
-    },
-  );
-
   test("an init container that has succeeded is restarted by none of them", async () => {
     const { stage } = await runPod({ spec: { restartPolicy: "Always", initContainers: [container("i")] } });
     await stage.exit("i", 0);
     await stage.advance("1m");
     expect(await stage.shown()).toEqual(["web Running, ready: init i terminated Completed 0, a running"]);
-  });
-
-  test("a sidecar is restarted beside the application, which runs on, and lives as long as the pod", async () => {
-    const { stage } = await runPod({ spec: { initContainers: [sidecar("s")] } });
-    await stage.exit("s", 1);
-    await stage.advance("1m");
-    await stage.remove("web");
-    expect(happenings(stage, / [as] (started|stopped)/)).toEqual([
-      "0s s started",
-      "0s a started",
-      "0s s stopped",
-      "0s s started",
-      "60s a stopped",
-      "60s s stopped",
-    ]);
   });
 
   test("a container is restarted in the same pod, on the same node", async () => {
@@ -212,6 +177,83 @@ describe("Pod-level container restart policy", () => {
     const { stage } = await runPod({ programs: { a: { exitsAfterMs: 601_000, exitCode: 1 } } });
     await stage.advance("60m");
     expect(new Set(gaps(startsOf(happenings(stage, /a started/))))).toEqual(new Set([601]));
+  });
+});
+
+describe("Restart behavior comparison", () => {
+  test.each(cases)(
+    "%s and a container that exits with %d: restarted: %p",
+    async (restartPolicy, exitCode, restarts) => {
+      const { stage } = await runPod({ spec: { restartPolicy, containers: [container("a"), container("b")] } });
+      await stage.exit("a", exitCode);
+      await stage.advance("1m");
+      expect(happenings(stage, / a started/)).toHaveLength(restarts ? 2 : 1);
+    },
+  );
+
+  test.each(policies.flatMap((policy) => [0, 1].map((code) => [policy, code] as const)))(
+    "%s and a sidecar that exits with %d: restarted",
+    async (restartPolicy, exitCode) => {
+      const { stage } = await runPod({ spec: { restartPolicy, initContainers: [sidecar("s")] } });
+      await stage.exit("s", exitCode);
+      await stage.advance("1m");
+      expect(await stage.shown()).toEqual(["web Running, ready: init s running (restarts: 1), a running"]);
+    },
+  );
+});
+
+describe("Example scenarios", () => {
+  test.each([0, 1])("a web server is restarted whatever its exit code: %d", async (exitCode) => {
+    const { stage } = await runPod({ spec: { restartPolicy: "Always" } });
+    await stage.exit("a", exitCode);
+    await stage.advance("1m");
+    expect(await stage.shown()).toEqual(["web Running, ready: a running (restarts: 1)"]);
+  });
+
+  test("a job that restarts on failure is tried again, and done when it has succeeded", async () => {
+    const { stage } = await runPod({ spec: { restartPolicy: "OnFailure" } });
+    await stage.exit("a", 1);
+    await stage.advance("1m");
+    expect(await stage.shown()).toEqual(["web Running, ready: a running (restarts: 1)"]);
+    await stage.exit("a", 0);
+    await stage.advance("60m");
+    expect(await stage.shown()).toEqual(["web Succeeded: a terminated Completed 0 (restarts: 1)"]);
+  });
+
+  test("a task for one time that fails stays so", async () => {
+    const { stage } = await runPod({ spec: { restartPolicy: "Never" } });
+    await stage.exit("a", 1);
+    await stage.advance("60m");
+    expect(await stage.shown()).toEqual(["web Failed: a terminated Error 1"]);
+  });
+});
+
+describe("Sidecar containers and restart policies", () => {
+  test("a sidecar is restarted beside the application, which runs on, and lives as long as the pod", async () => {
+    const { stage } = await runPod({ spec: { initContainers: [sidecar("s")] } });
+    await stage.exit("s", 1);
+    await stage.advance("1m");
+    await stage.remove("web");
+    expect(happenings(stage, / [as] (started|stopped)/)).toEqual([
+      "0s s started",
+      "0s a started",
+      "0s s stopped",
+      "0s s started",
+      "60s a stopped",
+      "60s s stopped",
+    ]);
+  });
+
+  test("beside an application that restarts on failure alone, a sidecar that succeeds is restarted", async () => {
+    const { stage } = await runPod({ spec: { restartPolicy: "OnFailure", initContainers: [sidecar("s")] } });
+    await stage.exit("s", 0);
+    await stage.advance("1m");
+    expect(await stage.shown()).toEqual(["web Running, ready: init s running (restarts: 1), a running"]);
+    await stage.exit("a", 0);
+    await stage.advance("1m");
+    expect(await stage.shown()).toEqual([
+      "web Succeeded: init s terminated Error 143 (restarts: 1), a terminated Completed 0",
+    ]);
   });
 });
 

@@ -51,6 +51,9 @@ const none = { "example.com/dongle": "0" };
 const without: Node = { ...told, status: { capacity: none, allocatable: none } };
 const tolerations = [{ operator: "Exists" as const }];
 
+const strict: Given = { securityContext: { supplementalGroupsPolicy: "Strict" } };
+const groups = "SupplementalGroupsPolicyNotSupported: SupplementalGroupsPolicy=Strict is not supported in this node";
+const os = "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS";
 const noAppArmor = { hasAppArmor: false };
 const appArmor = "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host";
 
@@ -234,17 +237,32 @@ const rows: readonly [name: string, desired: DesiredPod, scene: Scene, says: str
     "admitted",
   ],
 
-  [
-    "another operating system",
-    pod({ os: { name: "windows" } }),
-    { others: times(110) },
-    "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS",
-  ],
+  ["another operating system", pod({ os: { name: "windows" } }), { others: times(110) }, os],
   [
     "its label",
     pod({ labels: { "kubernetes.io/os": "windows" } }),
     {},
     "PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+  ],
+  ["no groups of the image, by a runtime that can leave them out", pod(strict), {}, "admitted"],
+  [
+    "by one that cannot, before all other reasons",
+    pod(strict),
+    { canLeaveOutGroups: false, others: times(110) },
+    groups,
+  ],
+  ["by one too old to say", pod({ isStatic: true, ...strict }), { canLeaveOutGroups: undefined }, groups],
+  [
+    "the image's groups are every runtime's",
+    pod({ securityContext: { supplementalGroupsPolicy: "Merge" } }),
+    { canLeaveOutGroups: undefined },
+    "admitted",
+  ],
+  [
+    "another operating system goes before that",
+    pod({ os: { name: "windows" }, ...strict }),
+    { canLeaveOutGroups: false },
+    os,
   ],
   ["a profile that nothing here enforces", pod(confined("RuntimeDefault")), { machine: noAppArmor }, appArmor],
   [

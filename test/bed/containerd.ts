@@ -18,6 +18,8 @@ export type ContainerdVersion = "1.6" | "2.1";
 export interface ContainerdOptions {
   /** The release to run; 1.6 (Debian 12's) if not given. */
   readonly version?: ContainerdVersion;
+  /** The OCI runtime; Debian 12's runc if not given. */
+  readonly runc?: string;
   /** The folder that holds everything this containerd writes. Made if absent; one containerd each. */
   readonly stateDir: string;
   readonly say?: (line: string) => void;
@@ -53,8 +55,10 @@ export interface Containerd {
  * Starts a private containerd below `stateDir` and returns once its CRI answers. What an earlier owner of the folder
  * left behind is removed first. Throws if a living process uses the folder, or with the end of its log if it exits.
  */
-export async function startContainerd({ version = "1.6", stateDir, say }: ContainerdOptions): Promise<Containerd> {
-  const programs = await findPrograms(version, say);
+export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
+  const { version = "1.6", runc, stateDir, say } = options;
+  const found = await findPrograms(version, say);
+  const programs = runc === undefined ? found : { ...found, runc };
   const abandoned = await findAbandoned(stateDir);
   if (abandoned !== undefined) await cleanUp(abandoned);
   const record = await claim(stateDir);

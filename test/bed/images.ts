@@ -94,7 +94,11 @@ function busyboxLayer(busybox: Uint8Array, applets: readonly string[]): readonly
     ...applets
       .filter((applet) => applet !== "busybox")
       .map((applet): TarEntry => ({ path: `bin/${applet}`, kind: "symlink", target: "busybox" })),
-    text("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
-    text("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    text(
+      "etc/passwd",
+      "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nsailor:x:4242:4242:sailor:/:/bin/false\n",
+    ),
+    // What the image itself says of its users, a pod may leave out (`supplementalGroupsPolicy: Strict`).
+    text("etc/group", "root:x:0:\nnogroup:x:65534:\nsailor:x:4242:\ncrew:x:50000:sailor\n"),
   ];
 }

@@ -8,10 +8,12 @@ import { execa } from "execa";
  * the machine's own mirror, checked by apt against Debian's keyring, and unpacked with `dpkg -x` into a cache folder. A
  * machine that runs Docker's containerd, or none, stays as it is, and no system service is started.
  */
-export type Suite = "bookworm" | "trixie" | "forky";
+export type Suite = "bookworm" | "bookworm-headers" | "trixie" | "forky";
 
 const wanted: Readonly<Record<Suite, readonly string[]>> = {
   bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
+  /** Of the same release, and wanted only where something is compiled. */
+  "bookworm-headers": ["libseccomp-dev"],
   trixie: ["kubectl"],
   forky: ["containerd", "kubectl"],
 };
@@ -76,7 +78,8 @@ async function download(suite: Suite, work: string): Promise<void> {
     mirror = await askMirror(codename);
   }
   if (mirror === undefined) throw new Error(`apt knows no Debian mirror with main for "${codename}"`);
-  const env = { APT_CONFIG: await privateApt(work, mirror, suite), DEBIAN_FRONTEND: "noninteractive" };
+  const release = suite.replace("-headers", "");
+  const env = { APT_CONFIG: await privateApt(work, mirror, release), DEBIAN_FRONTEND: "noninteractive" };
   await execa("apt-get", ["update", "--error-on=any"], { env });
   await execa("apt-get", ["download", ...wanted[suite]], { env, cwd: join(work, "debs") });
 }
@@ -97,11 +100,11 @@ export function pickMirror(targets: string, codename: string): string | undefine
 }
 
 /** An apt of its own: lists, cache and sources below `work`. What the machine's apt.conf.d says (a proxy) still holds. */
-async function privateApt(work: string, mirror: string, suite: Suite): Promise<string> {
+async function privateApt(work: string, mirror: string, release: string): Promise<string> {
   const folders = ["debs", "state/lists/partial", "cache/archives/partial", "root"];
   for (const folder of folders) await mkdir(join(work, folder), { recursive: true, mode: 0o755 });
   const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
-  await writeFile(join(work, "sources.list"), `deb [signed-by=${keyring}] ${mirror} ${suite} main\n`);
+  await writeFile(join(work, "sources.list"), `deb [signed-by=${keyring}] ${mirror} ${release} main\n`);
   await writeFile(join(work, "state/status"), "");
   const config = join(work, "apt.conf");
   await writeFile(

@@ -1,3 +1,4 @@
-import { containerdContract } from "./runtime-containerd.ts";
+import { containerdContract, containerdUsersContract } from "./runtime-containerd.ts";
 
 containerdContract("2.1");
+containerdUsersContract();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, statSync } from "node:fs";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CriRuntime, createRuntime } from "../../cri/client.ts";
@@ -14,7 +14,9 @@ import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images.ts";
 import { until } from "../bed/until.ts";
+import { findRunc, skipWithoutRunc } from "../upstream/runc.ts";
 import { failureOf, runtimeContract } from "./runtime.ts";
+import { usersContract } from "./runtime-users.ts";
 
 const isRoot = process.getuid?.() === 0;
 
@@ -39,11 +41,26 @@ export function containerdContract(version: ContainerdVersion): void {
       image: busyboxImage,
       logFolder: join(bed.folder, "logs"),
       hasSpoken: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
+      abilities: version === "1.6" ? undefined : { userNamespaces: false, supplementalGroupsPolicy: true },
       source: "containerd-events",
       end: bed.end,
     };
   });
   describe(`the client of containerd ${version}`, () => clientTests(version));
+}
+
+/** The same for users of a pod's own, which Debian 12's runc cannot give. */
+export function containerdUsersContract(): void {
+  const name = "containerd 2.1 with a newer runc";
+  const reason = isRoot ? skipWithoutRunc(`${name} gives pods users of their own`) : "a container runtime needs root";
+  if (reason !== undefined) {
+    test.skip(`${name}: ${reason}`, () => {});
+    return;
+  }
+  usersContract(name, async () => {
+    const bed = await startBed("2.1", await findRunc());
+    return { runtime: bed.runtime, image: busyboxImage, logFolder: join(bed.folder, "logs"), end: bed.end };
+  });
 }
 
 function clientTests(version: ContainerdVersion): void {
@@ -160,9 +177,11 @@ interface Bed {
   end(): Promise<void>;
 }
 
-async function startBed(version: ContainerdVersion): Promise<Bed> {
+async function startBed(version: ContainerdVersion, runc?: string): Promise<Bed> {
   const folder = await mkdtemp(join(tmpdir(), "berth-contract-"));
-  const containerd = await startContainerd({ version, stateDir: folder });
+  // Users of a pod's own have to pass through.
+  await chmod(folder, 0o711);
+  const containerd = await startContainerd({ version, stateDir: folder, ...(runc !== undefined && { runc }) });
   await importImages(containerd);
   const said: { level: string; message: string }[] = [];
   const say = (level: string) => (_: unknown, message: string) => void said.push({ level, message });

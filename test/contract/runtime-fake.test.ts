@@ -1,6 +1,7 @@
 import { createClock } from "../../host/clock.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 import { behaviours, commands, runtimeContract } from "./runtime.ts";
+import { usersContract } from "./runtime-users.ts";
 
 const image = "berth.test/busybox:1";
 
@@ -8,6 +9,7 @@ for (const source of ["cri-events", "containerd-events"] as const)
   runtimeContract(`the fake runtime with ${source}`, async () => {
     const runtime = new FakeRuntime({ clock: createClock(), source });
     runtime.addImage(image);
+    runtime.groupsInImages.set(4242n, [50_000n]);
     for (const [name, { program }] of Object.entries(behaviours)) runtime.programs.set(name, program);
     for (const [line, command] of commands) runtime.commands.set(line, command);
     return {
@@ -15,7 +17,14 @@ for (const source of ["cri-events", "containerd-events"] as const)
       image,
       logFolder: "/logs",
       hasSpoken: async () => true,
+      abilities: { userNamespaces: true, supplementalGroupsPolicy: true },
       source,
       end: async () => {},
     };
   });
+
+usersContract("the fake runtime", async () => {
+  const runtime = new FakeRuntime({ clock: createClock() });
+  runtime.addImage(image);
+  return { runtime, image, logFolder: "/logs", end: async () => {} };
+});

@@ -4,9 +4,11 @@ import type { ContainerChange, EventSource, Runtime, RuntimeEvent, ToldExit } fr
 import {
   ContainerConfig,
   ContainerState,
+  LinuxContainerSecurityContext,
   NamespaceMode,
   PodSandboxConfig,
   PodSandboxState,
+  SupplementalGroupsPolicy,
 } from "../../proto/cri/gen/api.ts";
 import { podUidLabel } from "../../proto/cri/labels.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
@@ -22,6 +24,8 @@ export interface RuntimeSubject {
   readonly logFolder: string;
   /** Whether a container has written its first line, "ready". */
   hasSpoken(logPath: string): Promise<boolean>;
+  /** What it says that it can do; undefined: it is too old to say. */
+  readonly abilities: { readonly userNamespaces: boolean; readonly supplementalGroupsPolicy: boolean } | undefined;
   /** Where its events come from. Only those of the CRI say which pod they are about, and tell of what was only created. */
   readonly source: EventSource;
   end(): Promise<void>;
@@ -133,6 +137,37 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       const ready = status?.conditions.filter(({ status }) => status).map(({ type }) => type);
       expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
     });
+
+    test("says what it can do, as far as it is new enough to say", async () => {
+      const { runtimeHandlers, features } = await runtime.status();
+      const byDefault = runtimeHandlers.find(({ name }) => name === "")?.features;
+      const { userNamespaces, supplementalGroupsPolicy } = subject.abilities ?? {};
+      expect(byDefault?.userNamespaces).toBe(userNamespaces);
+      expect(features?.supplementalGroupsPolicy).toBe(supplementalGroupsPolicy);
+    });
+
+    for (const [policy, groups] of [
+      [SupplementalGroupsPolicy.Merge, [3000n, 5000n, 50_000n]],
+      [SupplementalGroupsPolicy.Strict, [3000n, 5000n]],
+    ] as const)
+      test(`tells the groups of a container, ${policy === SupplementalGroupsPolicy.Strict ? "none but those asked for" : "with those that the image gives its user"}`, async () => {
+        const config = aSandbox();
+        const sandbox = await runtime.runPodSandbox(config, "");
+        const wanted = aContainer("obeys-term", config.metadata!.uid);
+        const securityContext = LinuxContainerSecurityContext.fromPartial({
+          namespaceOptions: { pid: NamespaceMode.CONTAINER },
+          runAsUser: { value: 4242n },
+          runAsGroup: { value: 3000n },
+          supplementalGroups: [5000n],
+          supplementalGroupsPolicy: policy,
+        });
+        const asUser = ContainerConfig.fromPartial({ ...wanted, linux: { securityContext } });
+        const container = await runtime.createContainer(sandbox, asUser, config);
+        await runtime.startContainer(container);
+        const { user } = await runtime.containerStatus(container);
+        const linux = { uid: 4242n, gid: 3000n, supplementalGroups: [...groups] };
+        expect(user?.linux).toEqual(subject.abilities === undefined ? undefined : linux);
+      });
 
     test("a sandbox runs, has an address, stops, loses it, and goes", async () => {
       const config = aSandbox();

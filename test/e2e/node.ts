@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
@@ -21,6 +21,8 @@ import { until } from "../bed/until.ts";
 
 export interface NodeOptions {
   readonly version?: ContainerdVersion;
+  /** The OCI runtime; Debian 12's runc if not given. */
+  readonly runc?: string;
   /** Fields of KubeletConfiguration. */
   readonly configuration?: Readonly<Record<string, unknown>>;
   /** The cluster that each agent of this node joins; it stands alone if not given. */
@@ -81,10 +83,12 @@ export async function startNode({ configuration, ...options }: NodeOptions = {})
 
 /** The same before its first agent. */
 export async function startNodeWithoutAgent(options: Omit<NodeOptions, "configuration"> = {}): Promise<Node> {
-  const { version, cluster } = options;
+  const { version, runc, cluster } = options;
   await buildIfStale();
   const folder = await mkdtemp(join(tmpdir(), "berth-e2e-"));
-  const containerd = await startContainerd({ stateDir: folder, ...(version === undefined ? {} : { version }) });
+  // As a runtime's own folders are: users of a pod's own may pass through, and see nothing on the way.
+  await chmod(folder, 0o711);
+  const containerd = await startContainerd({ stateDir: folder, ...(version && { version }), ...(runc && { runc }) });
   try {
     await importImages(containerd);
     await mkdir(bedPaths(folder).manifests);

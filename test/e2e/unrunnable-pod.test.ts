@@ -29,6 +29,20 @@ const rows: readonly Unrunnable[] = [
     says: "pod-level resources",
   },
   {
+    title: "users of its own, which this runtime cannot give",
+    pod: podOf("own-users", {}, { hostUsers: false }),
+    phase: "Pending",
+    reasons: ["ContainerCreating"],
+    says: "Failed to create pod sandbox: can't set `spec.hostUsers: false`, runtime does not support user namespaces",
+  },
+  {
+    title: "no groups of the image, which this runtime cannot leave out",
+    pod: podOf("strict", {}, { securityContext: { supplementalGroupsPolicy: "Strict" } }),
+    phase: "Failed",
+    reasons: ["SupplementalGroupsPolicyNotSupported"],
+    says: "SupplementalGroupsPolicy=Strict is not supported in this node",
+  },
+  {
     title: "an image that nobody has",
     pod: podOf("unreachable", { image: `${deadRegistry}/no/image:1` }),
     phase: "Pending",

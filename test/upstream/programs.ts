@@ -51,7 +51,7 @@ export function locatePrograms(
 }
 
 /** Go fetches the release that go.mod asks for by itself, since 1.21. */
-function refuseOldGo(go: string): string | undefined {
+export function refuseOldGo(go: string): string | undefined {
   const said = Bun.spawnSync([go, "version"], { cwd: "/", stderr: "ignore" }).stdout.toString();
   const [, version = "", minor] = /\bgo(1\.(\d+)\S*)/.exec(said) ?? [];
   if (minor === undefined) return "`go` does not say its version, which must be 1.21 or later";
@@ -178,7 +178,7 @@ function linkerFlags(): string {
   return ["-s -w", ...set].join(" ");
 }
 
-function lastWords(cause: unknown): string {
+export function lastWords(cause: unknown): string {
   const stderr = cause instanceof Error && "stderr" in cause ? String(cause.stderr).trim() : "";
   return stderr === "" ? String(cause) : stderr.split("\n").slice(-20).join("\n");
 }

@@ -51,7 +51,7 @@ const isNotTriedAgain =
 const deliberate: readonly Entry[] = [
   ...toldOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: looksAgain })),
   {
-    pod: /^(secret|key|config-map)-missing$|^environment-from-no-/,
+    pod: /^(secret|key|config-map)-missing$|^environment-(from-no-|of-a-file-without)/,
     field: /^event (Normal Pulled|Warning Failed)\b/,
     kubelet: fewTimes,
     berth: fewTimes,
@@ -242,15 +242,19 @@ const momentary: readonly Entry[] = [
     within: 3,
     reason: untilDeleted,
   },
-  {
-    pod: /ready-by-(exec|delay|no-command)$|^liveness-fails-once$/,
-    field: /^event Warning Unhealthy\b.* errored and resulted in unknown state: rpc error: code = (Canceled|NotFound) /,
+  ...[
+    /^event Warning Unhealthy\b.* errored and resulted in unknown state: (?!.*no\/such\/command)/,
+    // The command ends with its container, without a word.
+    /^event Warning Unhealthy\b.*: (Readiness|Liveness) probe failed: $/,
+  ].map((field) => ({
+    pod: /ready-by-(exec|delay|no-command)$|^liveness-(fails-once|ends-it)$/,
+    field,
     kubelet: [/^×\d\d?$/, undefined],
     berth: ["×1", undefined],
     reason: "its container may be stopped while it is asked, and the kubelet asks again and again then",
-  },
+  })),
   {
-    pod: /-unknown-handler$/,
+    pod: /-unknown-handler$|-too-long-a-domain$/,
     field: /^event Warning FailedCreatePodSandBox\b/,
     kubelet: fewTimes,
     berth: fewTimes,

@@ -1,5 +1,6 @@
 import type { Container, EnvVar, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images.ts";
+import { script } from "../e2e/manifest.ts";
 import { hasEnded, isToldOf, type Play, viewer, waitsInPlace } from "./pod.ts";
 import { viewScript } from "./view.ts";
 
@@ -13,6 +14,22 @@ const resourceEnv = (resource: string, divisor?: string) => ({
   name: `${resource}_${divisor ?? "whole"}`.replaceAll(/[^A-Za-z0-9]/g, "_").toUpperCase(),
   valueFrom: { resourceFieldRef: { resource, ...(divisor === undefined ? {} : { divisor }) } },
 });
+
+const ofFile = (key: string, optional = false) => ({
+  fileKeyRef: { volumeName: "written", path: "told", key, optional },
+});
+/** What an init container writes for the others. */
+const withFile: Partial<PodSpec> = {
+  initContainers: [
+    {
+      name: "first",
+      image: busyboxImage,
+      command: script('(echo "# of the pod"; echo "ONE=\'first\'"; echo "TWO=\'a b # c\'") > /written/told'),
+      volumeMounts: [{ name: "written", mountPath: "/written" }],
+    },
+  ],
+  volumes: [{ name: "written", emptyDir: {} }],
+};
 
 const fields = [
   "metadata.uid",
@@ -144,6 +161,22 @@ export const views: readonly Play[] = [
       }),
     ),
   },
+  viewer(
+    "environment-of-a-file",
+    ["env"],
+    ...env(
+      {
+        env: [
+          { name: "PLAIN", valueFrom: ofFile("ONE") },
+          { name: "QUOTED", valueFrom: ofFile("TWO") },
+          { name: "BOTH", value: "$(PLAIN)+$(QUOTED)" },
+          { name: "NONE", valueFrom: ofFile("NONE", true) },
+        ],
+      },
+      withFile,
+    ),
+  ),
+  waitingWith("environment-of-a-file-without-it", { env: [{ name: "NONE", valueFrom: ofFile("NONE") }] }, withFile),
   waitingFor("config-map-missing", { valueFrom: { configMapKeyRef: { name: "none", key: "k" } } }),
   waitingWith("environment-from-no-secret", { envFrom: [{ secretRef: { name: "none" } }] }),
   waitingWith("environment-from-no-config-map", {
@@ -288,7 +321,7 @@ export const views: readonly Play[] = [
   secured("apparmor-off", { appArmorProfile: { type: "Unconfined" } }),
   {
     ...secured("group-without-user", { runAsGroup: 2345 }),
-    until: (pod) => waitsInPlace("CreateContainerError")(pod) || hasEnded(pod),
+    until: hasEnded,
     seen: [],
   },
   {

@@ -79,6 +79,22 @@ test("a row for each thing that a user sees, by where it is found", () => {
   });
 });
 
+test("of a pod that was deleted it is told whether its containers have taken all the time that they had", () => {
+  const terminated = { exitCode: 137, finishedAt: "2026-01-01T10:00:03Z" };
+  const ended = (deletionTimestamp?: string, deletionGracePeriodSeconds = 2) => {
+    const [own] = pod.status?.containerStatuses ?? [];
+    const status = { containerStatuses: [{ ...own!, state: { terminated } }] };
+    const metadata = {
+      name: "p",
+      ...(deletionTimestamp !== undefined && { deletionTimestamp, deletionGracePeriodSeconds }),
+    };
+    return rowsOf([{ name: "gone", pod: { ...pod, metadata, status } }], [], []).get("gone end of main");
+  };
+  expect(ended("2026-01-01T10:00:03Z")).toBe("when its grace was over");
+  expect(ended("2026-01-01T10:00:04Z")).toBe("within its grace");
+  expect([ended(), ended("2026-01-01T10:00:03Z", 0)]).toEqual([undefined, undefined]);
+});
+
 test("stops have no order among themselves", () => {
   const stop = (container: string, nanos: string): Event => ({
     ...event("Killing", nanos),

@@ -1,4 +1,5 @@
-import type { Event, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
+import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { kindOf, readView, type ViewPart } from "./view.ts";
 
 /** What a user sees of one pod, as text by field, with what cannot be the same twice (times, ids, addresses) replaced by its name. */
@@ -101,8 +102,23 @@ function statusRows({ metadata, status }: Pod): readonly (readonly [string, stri
   );
   return [
     ...flatten(status ?? {}, ""),
+    ...(mirrors.length > 0 ? [] : ends(metadata, status)),
     ...mirrors.map(([name, value]) => [`annotation ${name}`, name.endsWith("source") ? value : "a value"] as const),
   ];
+}
+
+/** Of a pod that was deleted, and granted some time: whether its containers have used it up. */
+function ends(
+  { deletionTimestamp: deadline, deletionGracePeriodSeconds = 0 }: Pod["metadata"],
+  status: PodStatus | undefined,
+): readonly (readonly [string, string])[] {
+  if (deadline === undefined || deletionGracePeriodSeconds === 0) return [];
+  return allContainerStatuses(status).flatMap(({ name, state }) => {
+    const { finishedAt } = state?.terminated ?? {};
+    if (finishedAt === undefined) return [];
+    const isLate = Date.parse(finishedAt) >= Date.parse(deadline);
+    return [[`end of ${name}`, isLate ? "when its grace was over" : "within its grace"] as const];
+  });
 }
 
 /** Every leaf of an object with the way to it: `containerStatuses[main].state.waiting.reason`. */

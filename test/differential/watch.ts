@@ -14,6 +14,14 @@ export interface Watched {
   until(holds: () => boolean, timeoutMs: number): Promise<boolean>;
 }
 
+/** The last request for a deletion, which the node itself makes when nothing is left, grants no time: what was granted is the first one's. */
+function withFirstDeadline(pod: Pod, before: Pod | undefined): Pod {
+  const { deletionTimestamp, deletionGracePeriodSeconds, uid } = before?.metadata ?? {};
+  if (deletionTimestamp === undefined || uid !== pod.metadata.uid) return pod;
+  const granted = deletionGracePeriodSeconds === undefined ? {} : { deletionGracePeriodSeconds };
+  return { ...pod, metadata: { ...pod.metadata, deletionTimestamp, ...granted } };
+}
+
 /** Watches until the signal aborts. Returns once everything that is there has been read. */
 export async function watch(kube: Kube, { namespace }: Side, signal: AbortSignal): Promise<Watched> {
   const latest = new Map<string, Pod>();
@@ -43,7 +51,7 @@ export async function watch(kube: Kube, { namespace }: Side, signal: AbortSignal
   };
   await follow(pods(namespace), (pod, isGone) => {
     const { name = "" } = pod.metadata;
-    latest.set(name, pod);
+    latest.set(name, withFirstDeadline(pod, latest.get(name)));
     if (isGone) present.delete(name);
     else present.add(name);
   });

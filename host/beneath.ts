@@ -4,19 +4,21 @@ import { type FileHandle, open, readlink } from "node:fs/promises";
 /** Names what is there without opening it: no device hears of it, no FIFO waits. The same number on all machines that we are built for. */
 const O_PATH = 0o10000000;
 const MOST_LINKS = 40;
+/** Ours: a link stands where none may be followed. */
+const LINK = "ESYMLINK";
 /** Each level holds a file descriptor. */
 const DEEPEST = 64;
 
 /**
  * What stands at a path below a folder in which others, who are not to be trusted, may make whatever they like, as a handle that names it
  * and is not open for reading. Symlinks are followed as a process would to which the folder is the root: none leads out of it. Rejects with
- * the kernel's codes (`ENOENT`, `ENOTDIR`, `ELOOP`).
+ * the kernel's codes (`ENOENT`, `ENOTDIR`, `ELOOP`), or with `ESYMLINK` at the first link where none may be followed.
  *
  * Each name is looked up in the open folder above it, and `..` goes back to the one that we came from, so that it does not matter what is
  * renamed, or replaced by a link, meanwhile.
  */
-export async function openBeneath(folder: string, path: string): Promise<FileHandle> {
-  const way = [await open(folder, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)];
+export async function openBeneath(folder: string, path: string, followsLinks = true): Promise<FileHandle> {
+  const way = [await open(folder, O_PATH | constants.O_DIRECTORY)];
   const names = partsOf(path).toReversed();
   let links = 0;
   try {
@@ -33,6 +35,7 @@ export async function openBeneath(folder: string, path: string): Promise<FileHan
         continue;
       }
       await found.close();
+      if (!followsLinks) throw codeError(LINK);
       if (++links > MOST_LINKS) throw codeError("ELOOP");
       const target = await readlink(place);
       if (target.startsWith("/")) for (const each of way.splice(1)) await each.close();

@@ -18,7 +18,7 @@ import { openBeneath } from "./beneath.ts";
 import { createFolderSync, type FolderSync } from "./folder-sync.ts";
 import { removeTree, TreeError } from "./tree.ts";
 
-/** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`). */
+/** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`). */
 export class FilesError extends Error {
   override readonly name = "FilesError";
   readonly code: string;
@@ -65,8 +65,11 @@ export interface Files {
   path(...parts: string[]): string;
   /** The content of a regular file of at most `maxBytes`; never blocks on a FIFO or device. */
   read(path: string, maxBytes: number): Promise<string>;
-  /** The last bytes of a regular file, at most `maxBytes`; what of them is no UTF-8 shows as U+FFFD. */
-  readEnd(path: string, maxBytes: number): Promise<string>;
+  /**
+   * The last bytes of a regular file, at most `maxBytes`; what of them is no UTF-8 shows as U+FFFD. Where others may make links,
+   * `withoutLinks` refuses the first one below the root (`ESYMLINK`).
+   */
+  readEnd(path: string, maxBytes: number, options?: { readonly withoutLinks: boolean }): Promise<string>;
   /**
    * The content of a regular file of at most `maxBytes` somewhere below a folder in which others may make what they like: symlinks are
    * followed as by who has that folder for its root, so that none leads out of it, and nothing but the file is opened.
@@ -108,7 +111,10 @@ export function createFiles(root: string): Files {
     root,
     path: inside,
     read: (path, maxBytes) => converted(inside(path), () => readBounded(inside(path), maxBytes)),
-    readEnd: (path, maxBytes) => converted(inside(path), () => readEnd(inside(path), maxBytes)),
+    readEnd: (path, maxBytes, options) =>
+      converted(inside(path), () =>
+        options?.withoutLinks === true ? readEndBeneath(root, path, maxBytes) : readEnd(inside(path), maxBytes),
+      ),
     readBeneath: (folder, path, maxBytes) =>
       converted(`${inside(folder)}/${path}`, () => readBeneath(inside(folder), path, maxBytes)),
     makeFile: (path, mode, content = "") => converted(inside(path), () => makeFile(inside(path), mode, content)),
@@ -160,17 +166,33 @@ async function readEnd(path: string, maxBytes: number): Promise<string> {
 }
 
 async function readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array> {
-  const found = await openBeneath(folder, path);
-  try {
-    const { kind, sizeBytes } = toStat(await found.stat());
-    const place = `${folder}/${path}`;
-    if (kind !== "file") throw new FilesError("ENOTFILE", place, `${place} is a ${kind}, not a regular file`);
-    if (sizeBytes > maxBytes) throw tooBig(place, maxBytes);
-    return await reading(`/proc/self/fd/${found.fd}`, async (file) => {
+  return await openedBeneath(folder, path, true, async (opened, sizeBytes) => {
+    if (sizeBytes > maxBytes) throw tooBig(`${folder}/${path}`, maxBytes);
+    return await reading(opened, async (file) => {
       const bytes = new Uint8Array(sizeBytes);
       const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
       return bytes.subarray(0, bytesRead);
     });
+  });
+}
+
+async function readEndBeneath(folder: string, path: string, maxBytes: number): Promise<string> {
+  return await openedBeneath(folder, path, false, (opened) => readEnd(opened, maxBytes));
+}
+
+/** `work` gets a path by which the file can be opened that was found, whatever stands in its place by now. */
+async function openedBeneath<T>(
+  folder: string,
+  path: string,
+  followsLinks: boolean,
+  work: (opened: string, sizeBytes: number) => Promise<T>,
+): Promise<T> {
+  const found = await openBeneath(folder, path, followsLinks);
+  try {
+    const { kind, sizeBytes } = toStat(await found.stat());
+    const place = `${folder}/${path}`;
+    if (kind !== "file") throw new FilesError("ENOTFILE", place, `${place} is a ${kind}, not a regular file`);
+    return await work(`/proc/self/fd/${found.fd}`, sizeBytes);
   } finally {
     await found.close();
   }
@@ -361,6 +383,7 @@ export function toFilesError(path: string, error: unknown): FilesError {
   const code = error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN";
   const words: Readonly<Record<string, string>> = {
     ELOOP: "is a loop of symlinks",
+    ESYMLINK: "leads over a symlink, which is not followed",
     EACCES: "may not be accessed",
     ENOENT: "does not exist",
     EEXIST: "is there, and is no folder",

@@ -18,7 +18,7 @@ import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { checkOwnUsers, hasOwnUsers, type IdRange } from "../translate/user-namespace.ts";
 import { clearedMark, containerFolder, isPathPart, postStartMark } from "../translate/volumes.ts";
-import { removeInstanceLogs } from "./container-logs.ts";
+import { refuseLinksToLog, removeInstanceLogs } from "./container-logs.ts";
 import type { CredentialProviders } from "./credential-providers.ts";
 import { readEnvFiles } from "./env-files.ts";
 import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
@@ -217,6 +217,7 @@ async function createContainer(
     files: await readEnvFiles(disk.root, pod, container),
     facts: node,
   });
+  await refuseLinksToLog(disk.logs, pod, container.name, attempt);
   await makeTerminationLog(disk.root, pod, container, attempt);
   await makeHostsFile(disk, pod, container, podIPs, node);
   const ofSandbox = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, ids);

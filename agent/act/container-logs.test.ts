@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
-import { removeInstanceLogs } from "./container-logs.ts";
+import { refuseLinksToLog, removeInstanceLogs } from "./container-logs.ts";
 
 const pod = "shop_web_u-1";
 const rotated = ["1.log.20260101-000000", "1.log.20260101-000000.gz", "1.log.20260101-000000.tmp"];
@@ -48,3 +49,29 @@ test("a container whose name leads elsewhere, or that has no folder, has no logs
   await removeInstanceLogs(logs, "shop_other_u-2", "a", 0);
   expect(disk.paths()).toEqual(before);
 });
+
+test("of a pod whose folder of logs is a link nothing is removed where it leads", async () => {
+  const { disk, logs } = await diskOf(["0.log", "1.log"]);
+  await logs.link("shop_other_u-2", pod);
+  await removeInstanceLogs(logs, "shop_other_u-2", "a", 0);
+  expect(disk.paths()).toContain(`/logs/${pod}/a/0.log`);
+});
+
+const ofPod: Pod = { metadata: { namespace: "shop", name: "web", uid: "u-1" }, spec: { containers: [] } };
+const ways: readonly [what: string, path: string][] = [
+  ["the pod's folder", pod],
+  ["the container's folder", `${pod}/a`],
+  ["the log itself", `${pod}/a/2.log`],
+];
+for (const [what, path] of ways)
+  test(`a link in the place of ${what} is refused, since the runtime would write through it`, async () => {
+    const { logs } = await diskOf(["1.log"]);
+    await refuseLinksToLog(logs, ofPod, "a", 2);
+    await logs.remove(path);
+    await logs.link(path, "/etc");
+    const failure = await refuseLinksToLog(logs, ofPod, "a", 2).catch((error: unknown) => error);
+    expect(failure).toMatchObject({
+      reason: "CreateContainerError",
+      message: `the log of container a cannot be written: /logs/${path} is a symlink; remove it`,
+    });
+  });

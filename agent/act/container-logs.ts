@@ -1,4 +1,22 @@
 import type { Files } from "../../host/files.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { containerLogPath, podLogFolder } from "../translate/log-path.ts";
+import { TranslateError } from "../translate/translate-error.ts";
+
+/**
+ * The runtime follows a symlink that stands in the way of an instance's log, and writes what the container says to wherever it leads. So
+ * a container that reaches the node's logs could write anywhere on the node. Throws `TranslateError` for such a link.
+ */
+export async function refuseLinksToLog(logs: Files, pod: Pod, container: string, attempt: number): Promise<void> {
+  const folder = podLogFolder(pod);
+  const path = `${folder}/${containerLogPath(container, attempt)}`;
+  for (const each of [folder, `${folder}/${container}`, path])
+    if ((await logs.readLink(each)) !== undefined)
+      throw new TranslateError(
+        "CreateContainerError",
+        `the log of container ${container} cannot be written: ${logs.path(each)} is a symlink; remove it`,
+      );
+}
 
 /**
  * Removes the log of one instance of a container, and what rotation has made of it. The newest log of a container stays in any case:
@@ -10,7 +28,8 @@ export async function removeInstanceLogs(
   container: string,
   attempt: number,
 ): Promise<void> {
-  // A name that the runtime tells might lead elsewhere; only what is found is gone into.
+  // A name that the runtime tells might lead elsewhere, and so might a link; only what is found is gone into.
+  if ((await logs.readLink(podFolder)) !== undefined) return;
   const folders = (await logs.list(podFolder)) ?? [];
   if (!folders.some(({ name, kind }) => name === container && kind === "directory")) return;
   const folder = `${podFolder}/${container}`;

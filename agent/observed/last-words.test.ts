@@ -73,6 +73,24 @@ test("that it cannot be read is said in its place", async () => {
   expect(await wordsOf("x")).toBe(`Error on reading termination log: ${file}: input/output error`);
 });
 
+const planted: readonly [what: string, link: string, target: string][] = [
+  ["of the log", logPath, "/logs/shop_other_u-2/b/0.log"],
+  ["of the container's folder", "/logs/default_web_u/a", "/logs/shop_other_u-2/b"],
+  ["of the pod's folder", "/logs/default_web_u", "/logs/shop_other_u-2"],
+];
+for (const [what, link, target] of planted)
+  test(`a link in the place ${what} does not show what another one has said, and is told of`, async () => {
+    for (const each of ["a", "b"]) {
+      await disk.at("/").makeFolder(`/logs/shop_other_u-2/${each}`, 0o755);
+      await disk.at("/").write(`/logs/shop_other_u-2/${each}/0.log`, "T stdout F s3cret\n", 0o640);
+    }
+    await disk.at("/").remove(link);
+    await disk.at("/").link(link, target);
+    expect(await wordsOf("", { annotations: fallingBack })).toBe(
+      `Error on reading termination message from logs: ${logPath} leads over a symlink, which is not followed`,
+    );
+  });
+
 const logs: readonly [sentence: string, log: string, expected: string][] = [
   ["lines of both streams, in their order", "t stdout F a\nt stderr F b\n", "a\nb\n"],
   ["a line in parts is one line", "t stdout P a\nt stdout F b\n", "ab\n"],

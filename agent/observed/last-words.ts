@@ -21,7 +21,9 @@ export function createLastWords(root: Files, logs: Files): LastWords {
     async of(status) {
       if (status.state !== ContainerState.CONTAINER_EXITED) return "";
       const { message, logPath } = status;
-      const own = await readOr(root, hostPathOf(status), LONGEST_BYTES, "termination log");
+      const own = await wordsAt(hostPathOf(status), root, "termination log", (path) =>
+        root.readEnd(path, LONGEST_BYTES),
+      );
       const words = own === "" && fallsBack(status) ? await logEnd(logs, logPath) : own;
       return [message, words].filter((each) => each !== "").join(": ");
     },
@@ -42,8 +44,11 @@ function fallsBack({ annotations, exitCode, reason }: ContainerStatus): boolean 
   return isWanted && exitCode !== 0 && reason !== "ContainerCannotRun";
 }
 
+/** A container that reaches the node's logs may put links there, to what it may not read itself. */
 async function logEnd(logs: Files, logPath: string): Promise<string> {
-  return endOfLog(await readOr(logs, logPath || undefined, LOG_END_BYTES, "termination message from logs"));
+  return await wordsAt(logPath || undefined, logs, "termination message from logs", async (path) =>
+    endOfLog(await logs.readEnd(path, LOG_END_BYTES, { withoutLinks: true })),
+  );
 }
 
 /** The text of the last lines of a log in the CRI's format; a line that is cut off at its beginning is left out. */
@@ -58,11 +63,16 @@ export function endOfLog(log: string): string {
 }
 
 /** What is not there has nothing to say; nor has what lies outside of our own folders, which is not ours to read. */
-async function readOr(files: Files, path: string | undefined, bytes: number, what: string): Promise<string> {
-  const inside = path === undefined ? ".." : relative(files.root, path);
+async function wordsAt(
+  path: string | undefined,
+  { root }: Files,
+  what: string,
+  read: (inside: string) => Promise<string>,
+): Promise<string> {
+  const inside = path === undefined ? ".." : relative(root, path);
   if (inside.startsWith("..")) return "";
   try {
-    return await files.readEnd(inside, bytes);
+    return await read(inside);
   } catch (error) {
     if (error instanceof FilesError && error.code === "ENOENT") return "";
     return `Error on reading ${what}: ${error instanceof Error ? error.message : String(error)}`;

@@ -3,6 +3,7 @@ export class TranslateError extends Error {
   override readonly name = "TranslateError";
   readonly reason:
     | "CreateContainerConfigError"
+    | "CreateContainerError"
     | "ConfigPodSandboxError"
     | "CreatePodSandboxError"
     | "ErrImagePull"

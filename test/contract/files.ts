@@ -60,6 +60,19 @@ export function filesContract(name: string, make: () => Promise<Bed>): void {
       await expect(bed.files.readEnd("not-there", 10)).rejects.toMatchObject({ code: "ENOENT" });
     });
 
+    test("the end of a file is read over a link, or not, as one asks", async () => {
+      await bed.files.makeFolder("real/folder", 0o755);
+      await bed.files.write("real/folder/log", "the end", 0o600);
+      await bed.files.link("real/folder/link", "log");
+      await bed.files.link("real/way", "folder");
+      const withoutLinks = { withoutLinks: true };
+      expect(await bed.files.readEnd("real/folder/log", 3, withoutLinks)).toBe("end");
+      expect(await bed.files.readEnd("real/folder/link", 3)).toBe("end");
+      for (const path of ["real/folder/link", "real/way/log"])
+        await expect(bed.files.readEnd(path, 3, withoutLinks)).rejects.toMatchObject({ code: "ESYMLINK" });
+      await expect(bed.files.readEnd("real/folder/none", 3, withoutLinks)).rejects.toMatchObject({ code: "ENOENT" });
+    });
+
     test("a file is made with its content, over a longer one too", async () => {
       await bed.files.makeFile("hosts", 0o644, "a longer content");
       await bed.files.makeFile("hosts", 0o644, "short");

@@ -53,8 +53,9 @@ export class FakeDisk {
       root,
       path: (...parts) => within(root, ...parts),
       read: (path, maxBytes) => run("read", path, (absolute) => this.#read(absolute, maxBytes)),
-      readEnd: (path, maxBytes) =>
+      readEnd: (path, maxBytes, options) =>
         run("readEnd", path, (absolute) => {
+          if (options?.withoutLinks === true) this.#refuseLinks(root, absolute);
           const bytes = Buffer.from(this.#read(absolute, Number.POSITIVE_INFINITY));
           return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - maxBytes)));
         }),
@@ -97,6 +98,12 @@ export class FakeDisk {
     if (node?.kind !== "symlink") return this.#beneath(root, rest, path, links);
     const start = node.target.startsWith("/") ? "/" : from;
     return this.#beneath(root, [...node.target.split("/").filter(Boolean), ...rest], start, links + 1);
+  }
+
+  #refuseLinks(root: string, path: string): void {
+    for (let at = path; at !== root; at = dirname(at))
+      if (this.nodes.get(at)?.kind === "symlink")
+        throw new FilesError("ESYMLINK", path, `${path} leads over a symlink, which is not followed`);
   }
 
   #read(path: string, maxBytes: number): string {

@@ -14,6 +14,7 @@ import {
   PodSandboxConfig,
   PullImageResponse,
   RunPodSandboxResponse,
+  StopContainerRequest,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
 import { DeleteContainerRequest } from "../proto/cri/gen/containerd-containers.ts";
@@ -263,6 +264,18 @@ test("a status code that gRPC does not have is UNKNOWN", async () => {
     [runtimePath("Status")]: (_, answer) => answer({ code: 77 as grpcStatus, details: "?" }),
   });
   expect(await failureOf(status())).toMatchObject({ code: "UNKNOWN" });
+});
+
+test("a grace of all the seconds there are is one that a runtime can count", async () => {
+  const asked: bigint[] = [];
+  const { stopContainer } = await connect({
+    [runtimePath("StopContainer")]: (call, answer) => {
+      asked.push(StopContainerRequest.decode(call.request).timeout);
+      answer(null, Buffer.alloc(0));
+    },
+  });
+  await stopContainer("c" as ContainerId, Number(2n ** 63n));
+  expect(asked).toEqual([2n ** 31n - 1n]);
 });
 
 test("stopping and removing what is absent succeeds", async () => {

@@ -57,6 +57,9 @@ export interface Containers extends Pick<Runtime, AgentVerbs> {
   reopenContainerLog(id: ContainerId, options?: CallOptions): Promise<void>;
 }
 
+/** The API lets a pod ask for more time than runtimes, who count it in nanoseconds, can tell from none at all; this is 68 years. */
+const LONGEST_GRACE_SECONDS = 2 ** 31 - 1;
+
 /** The verbs of containers. `requestTimeoutMs` is the deadline; StopContainer and ExecSync add their own time to it. */
 export function createContainers({ call }: Connection, requestTimeoutMs: number): Containers {
   return {
@@ -69,8 +72,9 @@ export function createContainers({ call }: Connection, requestTimeoutMs: number)
       await call(verbs.start, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
     },
     async stopContainer(containerId, timeoutSeconds, options) {
-      const request = { containerId, timeout: BigInt(Math.ceil(timeoutSeconds)) };
-      const limits = { deadlineMs: requestTimeoutMs + timeoutSeconds * 1000, ...options };
+      const seconds = Math.min(Math.ceil(timeoutSeconds), LONGEST_GRACE_SECONDS);
+      const request = { containerId, timeout: BigInt(seconds) };
+      const limits = { deadlineMs: requestTimeoutMs + seconds * 1000, ...options };
       await call(verbs.stop, request, limits).catch(absentIsFine);
     },
     async removeContainer(containerId, options) {

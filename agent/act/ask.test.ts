@@ -210,6 +210,14 @@ for (const url of ["http://a b:80/", "http://%00:80/", "http://[[::1]]:80/"])
     });
   });
 
+test("HTTP, TCP and gRPC: the longest timeout that the API takes is no short one", async () => {
+  const longestMs = (2 ** 31 - 1) * 1000;
+  expect((await ask(get("/ok"), longestMs)).result).toBe("success");
+  expect((await ask({ kind: "tcpSocket", host: "127.0.0.1", port: silentPort }, longestMs)).result).toBe("success");
+  const serving = { kind: "grpc", host: "127.0.0.1", port: grpcPort, service: "" } as const;
+  expect((await ask(serving, longestMs)).result).toBe("success");
+});
+
 test("HTTP and TCP: nobody listens", async () => {
   const refused = "connect: connection refused";
   expect(await ask({ kind: "tcpSocket", host: "127.0.0.1", port: closedPort })).toEqual({

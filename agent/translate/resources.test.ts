@@ -53,6 +53,16 @@ test("memory is bounded by its limit, and by nothing where there is none", () =>
   expect(linux({ requests: { memory: "64Mi" } }).memoryLimitInBytes).toBe(0n);
 });
 
+test("a limit beyond all measure is the largest that a message can carry", () => {
+  for (const [cpu, memory] of [
+    ["1e15", "1000E"],
+    ["1e100", "1e100"],
+  ] as const) {
+    const { cpuQuota, memoryLimitInBytes } = linux({ limits: { cpu, memory } });
+    expect([cpuQuota, memoryLimitInBytes]).toEqual([2n ** 63n - 1n, 2n ** 63n - 1n]);
+  }
+});
+
 test("a pod asks for the sum of its containers, a limit standing in for a request", () => {
   const pod = podOf({ requests: { cpu: "100m", memory: "1Mi" } }, { limits: { cpu: "1", memory: "2Mi" } });
   expect(podAmounts(pod)).toEqual({

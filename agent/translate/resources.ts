@@ -78,9 +78,14 @@ export function linuxResources(amounts: Amounts, facts: NodeFacts): LinuxContain
   return LinuxContainerResources.fromPartial({
     cpuShares: BigInt(cpuShares(cpuRequest ?? cpuLimit ?? 0)),
     cpuPeriod: BigInt(periodUs),
-    cpuQuota: BigInt(hasQuota ? Math.max(Math.floor((cpuLimit * periodUs) / 1000), MIN_QUOTA_US) : 0),
-    memoryLimitInBytes: BigInt(memoryLimit ?? 0),
+    cpuQuota: hasQuota ? int64(Math.max(Math.floor((cpuLimit * periodUs) / 1000), MIN_QUOTA_US)) : 0n,
+    memoryLimitInBytes: int64(memoryLimit ?? 0),
   });
+}
+
+/** As far as the message can carry it: a quantity may be larger than any number of 64 bits. */
+function int64(value: number): bigint {
+  return value >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(value);
 }
 
 function cpuShares(milliCpu: number): number {

@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { podOf } from "./manifest.ts";
+import { type Node, startNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+let node: Node;
+beforeAll(async () => {
+  node = await startNode();
+});
+afterAll(() => node.end());
+
+test("the longest grace there is keeps nobody from ending", async () => {
+  const graceful = { terminationGracePeriodSeconds: 1e12 };
+  await node.put(podOf("graceful", {}, graceful));
+  await node.put(podOf("hooked", { lifecycle: { preStop: { sleep: { seconds: 1 } } } }, graceful));
+  await node.running("graceful", "hooked");
+  for (const name of ["graceful", "hooked"]) await node.removeFile(`${name}.yaml`);
+  await node.empty();
+});
+
+test("a limit beyond all measure is the runtime's to judge, and is told in its words", async () => {
+  const limits = { cpu: "1e15", memory: "1000E" };
+  await node.put(podOf("measureless", { resources: { limits, requests: { cpu: "1m", memory: "1Mi" } } }));
+  const pod = await node.pod(
+    "measureless",
+    "x",
+    ({ phase, reason }) => phase !== "Pending" || reason !== "ContainerCreating",
+  );
+  expect(pod.message).toContain("cpu.cfs_quota_us: invalid argument");
+});

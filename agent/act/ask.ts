@@ -22,9 +22,13 @@ const MOST_REQUESTS = 10;
 /** A runtime ends a command that takes too long, but waits for whoever holds its output open: a child, say. It is waited for so long. */
 const LATEST_END_MS = 5_000;
 
+/** The longest that a timer can wait, which is three weeks: asked for more it rings at once. The API takes more. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1 - LATEST_END_MS;
+
 export function createAsk(runtime: Pick<Runtime, "execSync">, userAgent: string): Ask {
   const knock = createKnock();
-  return async (call, container, options) => {
+  return async (call, container, { timeoutMs, signal }) => {
+    const options = { timeoutMs: Math.min(timeoutMs, LONGEST_TIMER_MS), signal };
     switch (call.kind) {
       case "exec":
         return await runExec(runtime, container, call, options);

@@ -10,12 +10,14 @@ import { TranslateError } from "../translate/translate-error.ts";
 export async function refuseLinksToLog(logs: Files, pod: Pod, container: string, attempt: number): Promise<void> {
   const folder = podLogFolder(pod);
   const path = `${folder}/${containerLogPath(container, attempt)}`;
-  for (const each of [folder, `${folder}/${container}`, path])
-    if ((await logs.readLink(each)) !== undefined)
-      throw new TranslateError(
-        "CreateContainerError",
-        `the log of container ${container} cannot be written: ${logs.path(each)} is a symlink; remove it`,
-      );
+  const ways = [folder, `${folder}/${container}`, path];
+  const targets = await Promise.all(ways.map((each) => logs.readLink(each)));
+  const link = ways.find((_, at) => targets[at] !== undefined);
+  if (link !== undefined)
+    throw new TranslateError(
+      "CreateContainerError",
+      `the log of container ${container} cannot be written: ${logs.path(link)} is a symlink; remove it`,
+    );
 }
 
 /**

@@ -1,3 +1,4 @@
+import { appArmorProfileOf } from "../../proto/kubernetes/app-armor.ts";
 import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { AdmittingNode } from "./admitting-node.ts";
 import { isTerminal } from "./api-pod.ts";
@@ -87,8 +88,9 @@ function deviceFailure({ pod, source }: DesiredPod): Failure | undefined {
 }
 
 /** A profile that nothing here enforces would be a promise that is not kept. */
-function appArmorFailure({ pod: { spec } }: DesiredPod, { hasAppArmor }: AdmittingNode): Failure | undefined {
-  const profiles = [spec, ...allContainers(spec)].map(({ securityContext }) => securityContext?.appArmorProfile);
+function appArmorFailure({ pod }: DesiredPod, { hasAppArmor }: AdmittingNode): Failure | undefined {
+  const ofContainers = allContainers(pod.spec).map((container) => appArmorProfileOf(pod, container));
+  const profiles = [pod.spec.securityContext?.appArmorProfile, ...ofContainers];
   const isConfined = profiles.some((profile) => profile !== undefined && profile.type !== "Unconfined");
   if (hasAppArmor || !isConfined) return undefined;
   return {

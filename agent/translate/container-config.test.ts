@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
-import { ContainerConfig } from "../../proto/cri/gen/api.ts";
-import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { ContainerConfig, NamespaceMode } from "../../proto/cri/gen/api.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
 import { type ContainerScene, containerConfig } from "./container-config.ts";
 import { TranslateError } from "./translate-error.ts";
@@ -141,6 +142,28 @@ test("what the spec does not say is empty, or the API's default", () => {
     "io.kubernetes.container.terminationMessagePolicy": "File",
   });
 });
+
+test("an agent that has lost the pod finds on the container how it is to be stopped, as the kubelet writes it", () => {
+  const preStop = { exec: { command: ["drain"] } };
+  const ending: Pod = { ...pod, metadata: { ...pod.metadata, deletionGracePeriodSeconds: 7 } };
+  const { annotations } = configOf({ lifecycle: { preStop } }, { pod: ending });
+  expect(annotations).toMatchObject({
+    "io.kubernetes.container.preStopHandler": '{"exec":{"command":["drain"]}}',
+    "io.kubernetes.pod.deletionGracePeriod": "7",
+    "io.kubernetes.pod.terminationGracePeriod": "20",
+  });
+});
+
+const spaces: readonly [sentence: string, spec: Partial<PodSpec>, pid: NamespaceMode, targetId: string][] = [
+  ["that of the container it is to look into", {}, NamespaceMode.TARGET, "target"],
+  ["the pod's, where its containers share one", { shareProcessNamespace: true }, NamespaceMode.POD, ""],
+  ["the node's, where the pod is in it", { hostPID: true }, NamespaceMode.NODE, ""],
+];
+for (const [sentence, spec, pid, targetId] of spaces)
+  test(`an ephemeral container sees the processes of a namespace: ${sentence}`, () => {
+    const scene = { pod: { ...pod, spec: { ...pod.spec, ...spec } }, targetId: "target" as ContainerId };
+    expect(configOf({}, scene).linux?.securityContext?.namespaceOptions).toMatchObject({ pid, targetId });
+  });
 
 test("a terminal, standard input, and standard input that closes once, are what the spec says", () => {
   expect(configOf({})).toMatchObject({ stdin: false, stdinOnce: false, tty: false });

@@ -4,8 +4,10 @@ import {
   containerHashAnnotation,
   containerNameLabel,
   crashesAnnotation,
+  podDeletionGracePeriodAnnotation,
   podTerminationGracePeriodAnnotation,
   portsAnnotation,
+  preStopAnnotation,
   restartCountAnnotation,
   terminationMessagePathAnnotation,
   terminationMessagePolicyAnnotation,
@@ -74,17 +76,23 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
   });
 }
 
+/** By the last three an agent that has lost the pod stops the container as the pod wanted it. */
 function annotationsOf({ pod, container, attempt, crashes, hash }: ContainerScene): Record<string, string> {
-  const { terminationGracePeriodSeconds } = pod.spec;
+  const { ports, lifecycle, terminationMessagePath, terminationMessagePolicy } = container;
+  const optional = {
+    [portsAnnotation]: ports && JSON.stringify(ports),
+    [preStopAnnotation]: lifecycle?.preStop && JSON.stringify(lifecycle.preStop),
+    [podDeletionGracePeriodAnnotation]: pod.metadata.deletionGracePeriodSeconds?.toString(),
+    [podTerminationGracePeriodAnnotation]: pod.spec.terminationGracePeriodSeconds?.toString(),
+  };
   return {
     [containerHashAnnotation]: hash,
     [restartCountAnnotation]: String(attempt),
     [crashesAnnotation]: String(crashes),
-    [terminationMessagePathAnnotation]: container.terminationMessagePath ?? "/dev/termination-log",
-    [terminationMessagePolicyAnnotation]: container.terminationMessagePolicy ?? "File",
-    ...(container.ports === undefined ? {} : { [portsAnnotation]: JSON.stringify(container.ports) }),
-    ...(terminationGracePeriodSeconds === undefined
-      ? {}
-      : { [podTerminationGracePeriodAnnotation]: String(terminationGracePeriodSeconds) }),
+    [terminationMessagePathAnnotation]: terminationMessagePath ?? "/dev/termination-log",
+    [terminationMessagePolicyAnnotation]: terminationMessagePolicy ?? "File",
+    ...Object.fromEntries(
+      Object.entries(optional).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
+    ),
   };
 }

@@ -161,6 +161,7 @@ const amounts: readonly [sentence: string, resource: string, more: object, value
   ["memory in mebibytes", "limits.memory", { divisor: "1Mi" }, "1024"],
   ["memory in megabytes is rounded up", "limits.memory", { divisor: "1M" }, "1074"],
   ["a divisor of 0 is none", "limits.memory", { divisor: "0" }, "1073741824"],
+  ["a divisor of 0 is none, however it is written", "limits.memory", { divisor: "0Mi" }, "1073741824"],
   ["a limit that is not set is the node's CPUs", "limits.cpu", {}, "2"],
   ["a limit of another container", "limits.cpu", { containerName: "side", divisor: "1m" }, "1500"],
   [
@@ -190,6 +191,11 @@ const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueF
   ["a field that the API does not offer", { fieldRef: { fieldPath: "spec.hostname" } }, "fieldPath: spec.hostname"],
   ["a word that every JavaScript object has", { fieldRef: { fieldPath: "constructor" } }, "fieldPath: constructor"],
   ["whole labels, which only volumes offer", { fieldRef: { fieldPath: "metadata.labels" } }, "metadata.labels"],
+  [
+    "a resource of a container that the pod does not have",
+    { resourceFieldRef: { resource: "limits.cpu", containerName: "none" } },
+    "container none not found",
+  ],
   ["a resource that is neither request nor limit", { resourceFieldRef: { resource: "cpu" } }, "resource: cpu"],
   [
     "a source that only a newer API knows",

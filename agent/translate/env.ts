@@ -81,20 +81,24 @@ function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
   return value;
 }
 
+const NANOS = 1_000_000_000n;
+
 /** A container's request or limit in units of the divisor, rounded up; a limit that is not set is all that the node has for pods. */
 function resourceValue(
   { pod, container, facts }: EnvScene,
   { containerName, resource, divisor = "1" }: NonNullable<NonNullable<EnvVar["valueFrom"]>["resourceFieldRef"]>,
 ): string {
   const [kind = "", name = ""] = resource.split(/\.(.*)/s);
-  const { resources } = containerNamed(pod, containerName ?? container.name) ?? {};
+  const whose = containerName ? containerNamed(pod, containerName) : container;
+  if (whose === undefined) throw configError(`container ${containerName} not found`);
+  const { resources } = whose;
   const amount =
     kind === "limits"
       ? (ownValue(resources?.limits, name) ?? allocatableOf(facts, name))
       : ownValue(resources?.requests, name);
   if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource: ${resource}`);
-  // A divisor of 0 is what an unset one looks like after a round through the API.
-  const unit = toScaled(parseQuantity(divisor === "0" ? "1" : divisor), -9);
+  // A divisor of 0, however it is written, is what an unset one looks like after a round through the API.
+  const unit = toScaled(parseQuantity(divisor), -9) || NANOS;
   const nanos = toScaled(parseQuantity(amount ?? "0"), -9);
   return String((nanos + unit - 1n) / unit);
 }

@@ -39,9 +39,14 @@ test("all parts of one process count together", () => {
   expect(() => expand("$(A)", new Map([["A", "x".repeat(1 << 20)]]))).toThrow(tooLarge);
 });
 
-test("a text that is to keep us busy does not", () => {
-  const began = performance.now();
-  for (const text of ["$(".repeat(500_000), "$".repeat(1_000_001), `${"$(".repeat(500_000)})`, "$()".repeat(300_000)])
-    portion().expand(text, new Map());
-  expect(performance.now() - began).toBeLessThan(2000);
-});
+/** Whoever looks for the end of each of a million references needs minutes; a busy machine may take seconds for what else there is to do. */
+const LIMIT_MS = 20_000;
+test(
+  "a text that is to keep us busy does not",
+  () => {
+    const began = performance.now();
+    for (const text of ["$(".repeat(1_000_000), `${"$(".repeat(1_000_000)})`]) portion().expand(text, new Map());
+    expect(performance.now() - began).toBeLessThan(LIMIT_MS);
+  },
+  3 * LIMIT_MS,
+);

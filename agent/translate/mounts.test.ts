@@ -54,6 +54,33 @@ for (const [sentence, terminationMessagePath, expected] of ownWords)
     for (const { hostPath } of found) expect(hostPath).toBe("/root-dir/pods/u-1/containers/a/0000001a");
   });
 
+test("where SELinux is on, what is the pod's own is labelled for it, and nothing else", () => {
+  const container: Container = {
+    name: "a",
+    volumeMounts: [
+      { name: "cache", mountPath: "/cache" },
+      { name: "logs", mountPath: "/logs" },
+    ],
+  };
+  const found = mountsOf(container, { pod, attempt: 0, podIPs: ["10.0.0.7"], facts: nodeFacts });
+  expect(found.map(({ containerPath, selinuxRelabel }) => [containerPath, selinuxRelabel])).toEqual([
+    ["/cache", true],
+    ["/logs", false],
+    ["/etc/hosts", true],
+    ["/dev/termination-log", true],
+  ]);
+});
+
+test("a propagation that a newer API may have is an error, since no other one would do", () => {
+  const newer = Object.assign({ name: "cache", mountPath: "/x" }, { mountPropagation: "Sideways" }) as VolumeMount;
+  expect(() => mounts(newer)).toThrow(
+    expect.objectContaining({
+      reason: "CreateContainerConfigError",
+      message: 'invalid MountPropagation mode: "Sideways"',
+    }),
+  );
+});
+
 const { PROPAGATION_PRIVATE, PROPAGATION_HOST_TO_CONTAINER, PROPAGATION_BIDIRECTIONAL } = MountPropagation;
 const rows: readonly [sentence: string, mount: Partial<VolumeMount>, expected: object][] = [
   ["a mount may be written and is private", {}, { readonly: false, propagation: PROPAGATION_PRIVATE }],

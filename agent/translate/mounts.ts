@@ -48,7 +48,8 @@ function terminationMount(
 ): readonly Mount[] {
   const containerPath = terminationMessagePath(container);
   if (containerPath === undefined) return [];
-  return [Mount.fromPartial({ containerPath, hostPath: `${rootDir}/${terminationLog(uid, container.name, attempt)}` })];
+  const hostPath = `${rootDir}/${terminationLog(uid, container.name, attempt)}`;
+  return [Mount.fromPartial({ containerPath, hostPath, selinuxRelabel: true })];
 }
 
 function volumeMountsOf(pod: Pod, container: Container, facts: NodeFacts): readonly Mount[] {
@@ -65,17 +66,25 @@ function volumeMountsOf(pod: Pod, container: Container, facts: NodeFacts): reado
       hostPath,
       readonly: volumeMount.readOnly === true,
       propagation: propagationOf(volumeMount),
+      // What is the pod's own gets its label where SELinux is on; what is the node's keeps its own.
+      selinuxRelabel: volume?.emptyDir !== undefined,
     });
   });
 }
 
-function propagationOf({ mountPropagation }: VolumeMount): MountPropagation {
+/** A newer API may have more of them. */
+function propagationOf({ mountPropagation = "None" }: VolumeMount): MountPropagation {
   switch (mountPropagation) {
+    case "None":
+      return MountPropagation.PROPAGATION_PRIVATE;
     case "HostToContainer":
       return MountPropagation.PROPAGATION_HOST_TO_CONTAINER;
     case "Bidirectional":
       return MountPropagation.PROPAGATION_BIDIRECTIONAL;
     default:
-      return MountPropagation.PROPAGATION_PRIVATE;
+      throw new TranslateError(
+        "CreateContainerConfigError",
+        `invalid MountPropagation mode: ${JSON.stringify(mountPropagation)}`,
+      );
   }
 }

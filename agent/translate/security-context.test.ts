@@ -17,6 +17,7 @@ interface Scene {
   readonly ofPod?: PodSecurity;
   readonly image?: ImageUser;
   readonly spec?: Partial<PodSpec>;
+  readonly annotations?: Readonly<Record<string, string>>;
   readonly seccompDefault?: boolean;
 }
 
@@ -24,10 +25,12 @@ const root: ImageUser = { uid: undefined, username: "" };
 const named: ImageUser = { uid: undefined, username: "web" };
 const numbered: ImageUser = { uid: 1001, username: "" };
 
-function contextOf({ own, ofPod, image = root, spec, seccompDefault = false }: Scene) {
+const ANNOTATION = "container.apparmor.security.beta.kubernetes.io/";
+
+function contextOf({ own, ofPod, image = root, spec, annotations, seccompDefault = false }: Scene) {
   const container: Container = { name: "a", ...(own === undefined ? {} : { securityContext: own }) };
   const pod: Pod = {
-    metadata: { name: "web", namespace: "shop", uid: "u" },
+    metadata: { name: "web", namespace: "shop", uid: "u", ...(annotations === undefined ? {} : { annotations }) },
     spec: { containers: [container], ...(ofPod === undefined ? {} : { securityContext: ofPod }), ...spec },
   };
   const context = containerSecurityContext(pod, container, image, { ...nodeFacts, seccompDefault });
@@ -231,7 +234,7 @@ test("the sandbox's own process always has the runtime's seccomp profile", () =>
   expect(sandbox.seccomp).toEqual({ profileType: RuntimeDefault, localhostRef: "" });
 });
 
-for (const file of ["", "/etc/passwd", "..", "../x", "a/../../x", "a/.."])
+for (const file of ["/etc/passwd", "..", "../x", "a/../../x", "a/.."])
   test(`the localhost seccomp profile ${JSON.stringify(file)} is refused`, () => {
     expect(() => contextOf({ own: localhost(file) })).toThrow(
       expect.objectContaining({
@@ -241,19 +244,82 @@ for (const file of ["", "/etc/passwd", "..", "../x", "a/../../x", "a/.."])
     );
   });
 
-const apparmor: readonly [sentence: string, scene: Scene, profile: object | undefined][] = [
-  ["none is the runtime's affair", {}, undefined],
-  ["RuntimeDefault is the runtime's affair", { own: { appArmorProfile: { type: "RuntimeDefault" } } }, undefined],
-  ["Unconfined", { own: { appArmorProfile: { type: "Unconfined" } } }, { profileType: Unconfined, localhostRef: "" }],
+const nameless: readonly [what: string, own: SecurityContext, message: string][] = [
+  ["a seccomp file", localhost(""), "localhostProfile must be set if seccompProfile type is Localhost."],
+  [
+    "an AppArmor profile",
+    { appArmorProfile: { type: "Localhost", localhostProfile: " " } },
+    "localhostProfile must be set if appArmorProfile type is Localhost",
+  ],
+  [
+    "an AppArmor profile",
+    { appArmorProfile: { type: "Localhost" } },
+    "localhostProfile must be set if appArmorProfile",
+  ],
+];
+for (const [what, own, message] of nameless)
+  test(`${what} without a name is an error, never Unconfined`, () => {
+    expect(() => contextOf({ own })).toThrow(
+      expect.objectContaining({ reason: "CreateContainerConfigError", message: expect.stringContaining(message) }),
+    );
+  });
+
+test("a policy for groups that a newer API may have fails the sandbox", () => {
+  const ofPod = Object.assign({}, { supplementalGroupsPolicy: "Sometimes" }) as NonNullable<Scene["ofPod"]>;
+  expect(() => contextOf({ ofPod })).toThrow(
+    expect.objectContaining({
+      reason: "CreatePodSandboxError",
+      message: "unsupported supplementalGroupsPolicy: Sometimes",
+    }),
+  );
+});
+
+const annotated = (text: string): Partial<Scene> => ({ annotations: { [`${ANNOTATION}a`]: text } });
+const apparmor: readonly [sentence: string, scene: Scene, profile: object | undefined, text: string][] = [
+  ["none is the runtime's affair", {}, undefined, ""],
+  [
+    "RuntimeDefault",
+    { own: { appArmorProfile: { type: "RuntimeDefault" } } },
+    { profileType: RuntimeDefault, localhostRef: "" },
+    "runtime/default",
+  ],
+  [
+    "Unconfined",
+    { own: { appArmorProfile: { type: "Unconfined" } } },
+    { profileType: Unconfined, localhostRef: "" },
+    "unconfined",
+  ],
   [
     "the pod's loaded profile, by name",
     { ofPod: { appArmorProfile: { type: "Localhost", localhostProfile: "strict" } } },
     { profileType: Localhost, localhostRef: "strict" },
+    "localhost/strict",
   ],
+  [
+    "an annotation of the container, which goes before the pod's field",
+    { ...annotated("localhost/old"), ofPod: { appArmorProfile: { type: "Unconfined" } } },
+    { profileType: Localhost, localhostRef: "old" },
+    "localhost/old",
+  ],
+  [
+    "an annotation of the container, behind its own field",
+    { ...annotated("unconfined"), own: { appArmorProfile: { type: "RuntimeDefault" } } },
+    { profileType: RuntimeDefault, localhostRef: "" },
+    "runtime/default",
+  ],
+  [
+    "an annotation that asks for the runtime's",
+    annotated("runtime/default"),
+    { profileType: RuntimeDefault, localhostRef: "" },
+    "runtime/default",
+  ],
+  ["an annotation that means nothing", annotated("strict"), undefined, ""],
+  ["an annotation of another container", { annotations: { [`${ANNOTATION}b`]: "unconfined" } }, undefined, ""],
 ];
-for (const [sentence, scene, profile] of apparmor)
+for (const [sentence, scene, profile, text] of apparmor)
   test(`AppArmor: ${sentence}`, () => {
-    expect(contextOf(scene).context.apparmor).toEqual(profile as never);
+    const { apparmor: found, apparmorProfile } = contextOf(scene).context;
+    expect([found, apparmorProfile]).toEqual([profile as never, text]);
   });
 
 test("SELinux options of the container go before the pod's, and what is not said is empty", () => {

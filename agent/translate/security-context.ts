@@ -9,6 +9,7 @@ import {
 } from "../../proto/cri/gen/api.ts";
 import type { ImageUser } from "../../proto/cri/image-user.ts";
 import type { ContainerId } from "../../proto/ids.ts";
+import { appArmorProfileOf } from "../../proto/kubernetes/app-armor.ts";
 import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type {
   AppArmorProfile,
@@ -65,7 +66,6 @@ export function containerSecurityContext(
   const own = container.securityContext;
   verifyNonRoot(pod, container, image);
   const isUnmasked = own?.procMount === "Unmasked" || own?.privileged === true;
-  const apparmor = apparmorProfile(own?.appArmorProfile ?? ofPod?.appArmorProfile);
   return LinuxContainerSecurityContext.fromPartial({
     privileged: own?.privileged === true,
     readonlyRootfs: own?.readOnlyRootFilesystem === true,
@@ -78,15 +78,19 @@ export function containerSecurityContext(
     maskedPaths: isUnmasked ? [] : [...MASKED_PATHS, ...facts.thermalThrottlePaths],
     readonlyPaths: isUnmasked ? [] : [...READONLY_PATHS],
     seccomp: seccompProfile(own?.seccompProfile ?? ofPod?.seccompProfile, facts),
-    ...(apparmor === undefined ? {} : { apparmor }),
+    ...apparmor(appArmorProfileOf(pod, container)),
     ...userAndGroups(own?.runAsUser ?? ofPod?.runAsUser, own?.runAsGroup ?? ofPod?.runAsGroup, pod, image),
     ...selinux(own?.seLinuxOptions ?? ofPod?.seLinuxOptions),
   });
 }
 
-/** Of an ephemeral container that is to see the processes of another one: in whose namespace of them it runs. */
+/**
+ * Of an ephemeral container that is to see the processes of another one: in whose namespace of them it runs. Where all of the pod, or of
+ * the node, share one, it sees them anyway.
+ */
 export function namespacesWith(pod: Pod, targetId: ContainerId, ids?: IdRange): NamespaceOption {
-  return { ...namespacesOf(pod, ids), pid: NamespaceMode.TARGET, targetId };
+  const options = namespacesOf(pod, ids);
+  return options.pid === NamespaceMode.CONTAINER ? { ...options, pid: NamespaceMode.TARGET, targetId } : options;
 }
 
 function namespacesOf(pod: Pod, ids: IdRange | undefined): NamespaceOption {
@@ -111,9 +115,15 @@ function userAndGroups(user: number | undefined, group: number | undefined, pod:
     ...(byName === undefined || byName === "" ? {} : { runAsUsername: byName }),
     ...(group === undefined ? {} : { runAsGroup: { value: BigInt(group) } }),
     supplementalGroups: [...(fsGroup === undefined ? [] : [fsGroup]), ...supplementalGroups].map(BigInt),
-    supplementalGroupsPolicy:
-      supplementalGroupsPolicy === "Strict" ? SupplementalGroupsPolicy.Strict : SupplementalGroupsPolicy.Merge,
+    supplementalGroupsPolicy: groupsPolicy(supplementalGroupsPolicy),
   };
+}
+
+/** The sandbox is the first that it is asked for, and fails with it. */
+function groupsPolicy(policy: string | undefined): SupplementalGroupsPolicy {
+  if (policy === "Strict") return SupplementalGroupsPolicy.Strict;
+  if (policy === undefined || policy === "Merge") return SupplementalGroupsPolicy.Merge;
+  throw new TranslateError("CreatePodSandboxError", `unsupported supplementalGroupsPolicy: ${policy}`);
 }
 
 /** `runAsNonRoot` is checked at every start: an image may have changed its user under the same name. */
@@ -144,7 +154,12 @@ function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): 
       return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.RuntimeDefault });
     case "Localhost": {
       const file = profile.localhostProfile ?? "";
-      if (file === "" || file.startsWith("/") || file.split("/").includes(".."))
+      if (file === "")
+        throw new TranslateError(
+          "CreateContainerConfigError",
+          "localhostProfile must be set if seccompProfile type is Localhost.",
+        );
+      if (file.startsWith("/") || file.split("/").includes(".."))
         throw new TranslateError(
           "CreateContainerConfigError",
           `localhostProfile must be a relative path below the node's seccomp folder, found ${JSON.stringify(file)}`,
@@ -159,17 +174,26 @@ function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): 
   }
 }
 
-function apparmorProfile(profile: AppArmorProfile | undefined): SecurityProfile | undefined {
+/** Told twice, since older runtimes read the text alone. A nameless profile would be none at all: that is an error. */
+function apparmor(
+  profile: AppArmorProfile | undefined,
+): Pick<LinuxContainerSecurityContext, "apparmor" | "apparmorProfile"> | undefined {
   refuseUnknownType("appArmorProfile", profile?.type);
+  const { Localhost, RuntimeDefault, Unconfined } = SecurityProfile_ProfileType;
   switch (profile?.type) {
     case "Unconfined":
-      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Unconfined });
-    case "Localhost":
-      return SecurityProfile.fromPartial({
-        profileType: SecurityProfile_ProfileType.Localhost,
-        localhostRef: profile.localhostProfile ?? "",
-      });
+      return { apparmor: { profileType: Unconfined, localhostRef: "" }, apparmorProfile: "unconfined" };
     case "RuntimeDefault":
+      return { apparmor: { profileType: RuntimeDefault, localhostRef: "" }, apparmorProfile: "runtime/default" };
+    case "Localhost": {
+      const localhostRef = profile.localhostProfile ?? "";
+      if (localhostRef.trim() === "")
+        throw new TranslateError(
+          "CreateContainerConfigError",
+          "localhostProfile must be set if appArmorProfile type is Localhost",
+        );
+      return { apparmor: { profileType: Localhost, localhostRef }, apparmorProfile: `localhost/${localhostRef}` };
+    }
     case undefined:
       return undefined;
   }

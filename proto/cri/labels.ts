@@ -11,6 +11,8 @@ export const restartCountAnnotation = "io.kubernetes.container.restartCount";
 export const terminationMessagePathAnnotation = "io.kubernetes.container.terminationMessagePath";
 export const terminationMessagePolicyAnnotation = "io.kubernetes.container.terminationMessagePolicy";
 export const portsAnnotation = "io.kubernetes.container.ports";
+export const preStopAnnotation = "io.kubernetes.container.preStopHandler";
+export const podDeletionGracePeriodAnnotation = "io.kubernetes.pod.deletionGracePeriod";
 export const podTerminationGracePeriodAnnotation = "io.kubernetes.pod.terminationGracePeriod";
 /** Ours: how often the container's predecessors crashed in a row, so that the back-off survives the agent. */
 export const crashesAnnotation = "berth.dev/crashes";

@@ -153,6 +153,16 @@ test("where events are forbidden for good, none holds up the others for long", a
   expect(log.told()).toEqual(["warn: an event was refused"]);
 });
 
+test("what is said of a refused event holds nothing of its message, which may be a container's own words", async () => {
+  const { kube, recorder, record, log } = createScene();
+  kube.failures = { create: [new KubeError("INVALID", "not valid", { status: 422 })] };
+  record("Readiness probe failed: the password is hunter2");
+  await recorder.settled();
+  expect(log.lines.map(({ fields: { err: _, ...fields } }) => fields)).toEqual([
+    { reason: "Tried", kind: "Pod", name: "web", namespace: "shop" },
+  ]);
+});
+
 test("a try whose answer was lost is not told twice", async () => {
   const { clock, kube, recorder, record, stored } = createScene();
   kube.after = {

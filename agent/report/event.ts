@@ -130,14 +130,21 @@ async function sendTogether(
   return all.flatMap((series) => failed.filter((each) => each.series === series));
 }
 
-/** Says each kind of refusal once. What a namespace takes with it as it ends is no trouble. */
+/**
+ * Says each kind of refusal once. What a namespace takes with it as it ends is no trouble. The message of the event is not said: it may
+ * hold what a container has answered to a probe, which is no business of whoever reads the node's log.
+ */
 function createRefusals(log: Log): (refused: Failed) => void {
   const told = new Set<string>();
   return ({ series, error }) => {
     const kind = error instanceof KubeError ? `${error.code} ${error.status}` : "a mistake of ours";
     const isNoTrouble = hasCode(error, "NOT_FOUND") || isOfEndingNamespace(error);
     const level = isNoTrouble || told.has(kind) ? "debug" : "warn";
-    log[level]({ err: error, event: series.event.message }, "an event was refused");
+    const { reason, involvedObject: about } = series.event;
+    log[level](
+      { err: error, reason, kind: about.kind, name: about.name, namespace: about.namespace },
+      "an event was refused",
+    );
     if (!isNoTrouble) told.add(kind);
   };
 }

@@ -55,7 +55,7 @@ test("ids that are set aside for the user kubelet are those of pods", async () =
 test("what cannot be used ends the start, and says why and what to do", async () => {
   const users = "0: kubelet 131072 65536\n";
   expect((await read({ passwd: withUser, users, groups: users })).space).toBe(
-    "StartError: getsubids kubelet: there are 65536 ids, which is not enough for 2 pods (maxPods) of 65536 each: 131072 are needed",
+    "StartError: getsubids kubelet: there are 65536 ids, which is not enough for 2 pods (maxPods) of 65536 each (userNamespaces.idsPerPod): 131072 are needed",
   );
   expect((await read({ passwd: withUser, users: failed("Error fetching ranges\n") })).space).toBe(
     "StartError: getsubids kubelet does not tell which ids pods may have: Error fetching ranges: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet",

@@ -74,6 +74,8 @@ describe("a value reaches the agent in its own unit", () => {
       "fileCheckFrequency: 1m30s\ncpuCFSQuotaPeriod: 50ms",
       { fileCheckFrequencyMs: 90_000, cpuCFSQuotaPeriodMs: 50 },
     ],
+    ["a pod's own users are 65536 by default", "", { idsPerPod: 65_536 }],
+    ["as many as are given", "userNamespaces: {idsPerPod: 131072}", { idsPerPod: 131_072 }],
     ["pulls are one at a time by default", "", { maxParallelImagePulls: 1 }],
     ["a limit of parallel pulls ends the queue", "maxParallelImagePulls: 4", { maxParallelImagePulls: 4 }],
     ["parallel pulls without a limit", "serializeImagePulls: false", { maxParallelImagePulls: undefined }],

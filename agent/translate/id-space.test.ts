@@ -80,7 +80,7 @@ const spaces: readonly [
     alike(line(65_536, 65_536 * 109)),
     65_536,
     110,
-    "there are 7143424 ids, which is not enough for 110 pods (maxPods) of 65536 each: 7208960 are needed",
+    "there are 7143424 ids, which is not enough for 110 pods (maxPods) of 65536 each (userNamespaces.idsPerPod): 7208960 are needed",
   ],
   [
     "there are no ids beyond the last one",
@@ -94,7 +94,7 @@ const spaces: readonly [
     undefined,
     2 ** 31,
     2,
-    "there are 2147483648 ids, which is not enough for 2 pods (maxPods) of 2147483648 each: 4294967296 are needed",
+    "there are 2147483648 ids, which is not enough for 2 pods (maxPods) of 2147483648 each (userNamespaces.idsPerPod): 4294967296 are needed",
   ],
 ];
 

@@ -48,7 +48,7 @@ function checked(space: IdSpace, maxPods: number): IdSpace | string {
     return `there are ${length} ids, which must be a multiple of ${idsPerPod}, the ids of a pod`;
   if (first + length > IDS) return `the last id would be ${first + length - 1}, and must be less than ${IDS}`;
   if (length / idsPerPod < maxPods)
-    return `there are ${length} ids, which is not enough for ${maxPods} pods (maxPods) of ${idsPerPod} each: ${maxPods * idsPerPod} are needed`;
+    return `there are ${length} ids, which is not enough for ${maxPods} pods (maxPods) of ${idsPerPod} each (userNamespaces.idsPerPod): ${maxPods * idsPerPod} are needed`;
   return space;
 }
 

@@ -104,14 +104,14 @@ export function createAgent(parts: AgentParts): Agent {
   const { runtime, clock, log, disk } = parts;
   const wake = (uid: PodUid) => loop.wake(uid);
   const rest = createRest(clock, AT_REST_MS, parts.atRest);
-  const stories = createPodStories(log);
+  const stories = createPodStories({ log, clock, tellOfPod: (...told) => cluster?.tell(...told) });
   const node = createNodeStory(clock);
   const images = createObservedImages(runtime);
   const [files, lastWords] = [createPodFiles(disk.root, disk.logs), createLastWords(disk.root, disk.logs)];
   const seen = createObservedPods({ runtime, images, files, lastWords, clock, log, wake });
   const probes = createProbing(
     { runtime, clock, log, wake, hostIPs: () => parts.settings().hostIPs, random: parts.random },
-    (uid, pod, event) => cluster?.probed(uid, pod, event),
+    (uid, pod, event) => cluster?.tell(uid, pod, event),
   );
   const access = createImageAccess(parts, () => cluster);
   const observed = withProbes(access.withAccess(withLogLinks(seen, createLogLinks(disk, log))), probes);
@@ -215,7 +215,10 @@ function joinRooms({ desired, observed, probes, stories, cluster, stir, blindnes
       stories.report(uid, wanted, status, stage, obstacle);
       cluster?.report(wanted, status, stage);
     },
-    begins: (beginning) => cluster?.begins(beginning),
+    begins(beginning) {
+      stories.begins(beginning);
+      cluster?.begins(beginning);
+    },
     took(taken) {
       stir();
       stories.took(taken);

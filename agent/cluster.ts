@@ -64,8 +64,8 @@ export interface Cluster {
   secured(uid: PodUid): Promise<void>;
   begins(beginning: Beginning): void;
   took(taken: Taken): void;
-  /** What is told of the answer to a probe of a pod, `namespace/name`. */
-  probed(uid: PodUid, pod: string, event: PodEvent): void;
+  /** What is told of a pod, `namespace/name`, besides what is done to it: of the answer to a probe, of a long pull. */
+  tell(uid: PodUid, pod: string, event: PodEvent): void;
   finished(uid: PodUid): void;
   /** All pods of a kind of manifests that do not begin because another one of it has their name. */
   doubled(kind: SourceKind, namesakes: readonly Pod[]): void;
@@ -130,7 +130,7 @@ export function createCluster(
       events.begins(beginning, dns(beginning));
     },
     took: events.took,
-    probed: events.tell,
+    tell: events.tell,
     finished(uid) {
       facts.finished(uid);
       events.finished(uid);

@@ -177,6 +177,7 @@ function listen(root: Files, { stories, node }: Agent, clock: Clock, { nodeName,
       report: node.report(),
       cluster: membership?.state(),
       phases: stories.all().map((story) => story.status.phase),
+      pulls: stories.all().flatMap((story) => story.pulls),
     });
   const subscribe = (changed: () => void) => {
     const ends = [stories.subscribe(changed), node.subscribe(changed)];

@@ -110,3 +110,14 @@ for (const [phase, reason, state] of states)
   test(`a pod that is ${phase}${reason && ` with the reason ${reason}`} shows ${state}`, () => {
     expect(cell({ ...web, phase, reason }, "STATE")).toBe(state);
   });
+
+test("how long a pod waits for its images stands behind why it waits, and whether that is long", () => {
+  const pull = (image: string, since: string, attempt = 1) => ({ image, since: `2026-01-01T11:${since}Z`, attempt });
+  const linesOf = (changes: Partial<PodSummary>) =>
+    podTable({ pods: [{ ...pending, ...changes }] }, now).split("\n")[3];
+  const message = 'image "app:1" is being pulled since 2026-01-01T11:59:55Z';
+  expect(linesOf({ message, pulls: [pull("app:1", "59:55")] })).toBe(`x: ${message} (for 5s)`);
+  expect(linesOf({ message: "", pulls: [pull("app:1", "57:00", 3), pull("app:2", "59:58")] })).toBe(
+    "x: images are being pulled (app:1 for 3m, try 3, app:2 for 2s; the container runtime does not tell how much of it is here)",
+  );
+});

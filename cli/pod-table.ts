@@ -11,7 +11,7 @@ export function podTable({ pods, refused = [], runtime }: PodListing, now = Date
   const isBlind = runtime !== undefined && runtime.state !== "ready";
   const blocks = [
     pods.length > 0 ? tableOf(pods, now) : [isBlind ? "no pods are known yet" : "no pods"],
-    pods.filter(({ message }) => message !== "").map(({ name, message }) => `${name}: ${message}`),
+    pods.flatMap((pod) => whyLines(pod, now)),
     refused.map(refusalLine),
     isBlind ? [runtimeLine(runtime)] : [],
   ];
@@ -19,6 +19,20 @@ export function podTable({ pods, refused = [], runtime }: PodListing, now = Date
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join("\n"))
     .join("\n\n")}\n`;
+}
+
+const LONG_MS = 60_000;
+
+/** Why a pod is not as it should be, and how long it waits for its images. */
+function whyLines({ name, message, pulls = [] }: PodSummary, now: number): readonly string[] {
+  const words = pulls.map(({ image, since, attempt }) => {
+    const tries = attempt === 1 ? "" : `, try ${attempt}`;
+    return `${pulls.length === 1 ? "" : `${image} `}for ${ageOf(since, now)}${tries}`;
+  });
+  if (words.length === 0) return message === "" ? [] : [`${name}: ${message}`];
+  const isLong = pulls.some(({ since }) => now - Date.parse(since) >= LONG_MS);
+  const hint = isLong ? "; the container runtime does not tell how much of it is here" : "";
+  return [`${name}: ${message || "images are being pulled"} (${words.join(", ")}${hint})`];
 }
 
 /** A manifest is known by its name: all of them are in one folder. */

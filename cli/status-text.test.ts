@@ -129,3 +129,15 @@ test("in the first moment nothing is there yet", () => {
     "
   `);
 });
+
+test("images that are being pulled have a line while there are any", () => {
+  const pulls = ["57:00", "59:30", "59:58", "59:59"].map((since, n) => ({
+    image: `app:${n}`,
+    since: `2026-01-01T11:${since}Z`,
+  }));
+  const lineOf = (count: number) => statusText({ ...alone, pulls: pulls.slice(0, count) }, now).split("\n")[4];
+  expect([lineOf(1), lineOf(4)]).toEqual([
+    "pulls    1 image: app:0 for 3m",
+    "pulls    4 images: app:0 for 3m, app:1 for 30s, app:2 for 2s and 1 more",
+  ]);
+});

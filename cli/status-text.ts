@@ -4,12 +4,16 @@ import { ageOf } from "./age.ts";
 type Row = readonly [name: string, text: string];
 
 /** What `berth status` shows to people: a line for each thing. */
-export function statusText({ node, runtime, cluster, pods, refused }: AgentStatus, now = Date.now()): string {
+export function statusText(
+  { node, runtime, cluster, pods, pulls = [], refused }: AgentStatus,
+  now = Date.now(),
+): string {
   const rows: readonly Row[] = [
     ["node", `${node.name}, ${node.version}`],
     ["runtime", runtimeText(runtime, now)],
     ...(cluster === undefined ? [["cluster", "no cluster: pods come from files"] as const] : clusterRows(cluster, now)),
     ["pods", podsText(pods)],
+    ...(pulls.length === 0 ? [] : [["pulls", pullsText(pulls, now)] as const]),
     ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods says why)`],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
@@ -70,6 +74,15 @@ function podsText(pods: AgentStatus["pods"]): string {
   const phases = Object.entries(pods).toSorted(([a, many], [b, more]) => more - many || (a < b ? -1 : 1));
   const all = phases.reduce((sum, [, count]) => sum + count, 0);
   return all === 0 ? "none" : `${all}: ${phases.map(([phase, count]) => `${count} ${phase}`).join(", ")}`;
+}
+
+const MOST_SHOWN = 3;
+
+/** `2 images: app:1 for 3m, app:2 for 4s` */
+function pullsText(pulls: NonNullable<AgentStatus["pulls"]>, now: number): string {
+  const words = pulls.slice(0, MOST_SHOWN).map(({ image, since }) => `${image} for ${ageOf(since, now)}`);
+  const rest = pulls.length - words.length;
+  return `${countOf(pulls.length, "image")}: ${words.join(", ")}${rest === 0 ? "" : ` and ${rest} more`}`;
 }
 
 const sinceText = (time: string, now: number) => `${time} (${ageOf(time, now)})`;

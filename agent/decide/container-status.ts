@@ -223,11 +223,12 @@ function isImageReady({ observed, memory }: StatusScene, container: Container): 
 }
 
 function pullUnderWay(image: string, { pulls }: PodMemory): string | undefined {
-  switch (pulls.get(image)?.state) {
+  const pull = pulls.get(image);
+  switch (pull?.state) {
     case "queued":
       return `the pull of image "${image}" waits for pulls that began before it`;
     case "pulling":
-      return `image "${image}" is being pulled`;
+      return `image "${image}" is being pulled since ${formatTime(pull.since)}`;
     case "pulled":
     case undefined:
       return undefined;

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
-import { eventsAtBegin, eventsAtEnd, eventsOfStatus, type PodEvent } from "./event.ts";
+import { eventsAtBegin, eventsAtEnd, eventsOfStatus, longPullEvent, type PodEvent } from "./event.ts";
 import { formatGoDuration } from "./go-duration.ts";
 import type { Taken } from "./taken.ts";
 
@@ -55,6 +55,11 @@ const failed = (message: string, reason = "Reason", isOutage = false) =>
 
 const rows: readonly [name: string, events: readonly string[], says: readonly string[]][] = [
   ["a pull that begins", begin(pull), ['Normal Pulling a Pulling image "busybox"']],
+  [
+    "a pull that takes long",
+    show([longPullEvent(pod, "busybox:latest", 300_000)]),
+    ['Normal Pulling a Still pulling image "busybox" after 5m0s'],
+  ],
   [
     "a pull that has ended tells how long it took, and how large the image is",
     end(pull, { ok: true }, 1234),

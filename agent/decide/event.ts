@@ -95,6 +95,13 @@ export function eventsAtEnd(
   }
 }
 
+/** What is told of a pull that takes long. The kubelet says nothing before its end. */
+export function longPullEvent(pod: Pod | undefined, image: string, lastedMs: number): PodEvent {
+  const container = containerOf(pod, image);
+  const what = `Still pulling image "${container?.image ?? image}" after ${formatGoDuration(lastedMs)}`;
+  return normal("Pulling", what, container?.name);
+}
+
 function plainTextEvents(host: string | undefined): readonly PodEvent[] {
   if (host === undefined) return [];
   const what = `request to HTTPS lifecycle hook ${host} got HTTP response, retry with HTTP succeeded`;

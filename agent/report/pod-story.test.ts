@@ -1,13 +1,14 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { Action } from "../decide/action.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Taken } from "../decide/taken.ts";
-import { createPodStories } from "./pod-story.ts";
+import { createPodStories, type PodStoriesSettings } from "./pod-story.ts";
 
 const uid = "u" as PodUid;
 const why = "the pod has none";
@@ -28,7 +29,11 @@ const stopSandbox: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "i
 
 function createScene() {
   const log = new FakeLog();
-  const stories = createPodStories(log);
+  const clock = new FakeClock();
+  const told: string[] = [];
+  const tellOfPod = (...[, pod, { reason, message }]: Parameters<PodStoriesSettings["tellOfPod"]>) =>
+    void told.push(`${pod} ${reason}: ${message}`);
+  const stories = createPodStories({ log, clock, tellOfPod });
   const desiredOf = (name: string): DesiredPod => ({
     uid: name as PodUid,
     pod: { metadata: { name, namespace: "shop", uid: name }, spec: { containers: [] } },

@@ -1,13 +1,17 @@
+import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type Action, describe, subjectOf } from "../decide/action.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
+import { longPullEvent, type PodEvent } from "../decide/event.ts";
+import { formatGoDuration } from "../decide/go-duration.ts";
 import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
-import type { Taken } from "../decide/taken.ts";
+import type { Beginning, Taken } from "../decide/taken.ts";
 import { createListeners } from "./listeners.ts";
+import { createPullsUnderWay, type PullUnderWay } from "./pulls-under-way.ts";
 
 /** What the agent says of a pod: its status, and how long each step of its latest start took. */
 export interface PodReport {
@@ -19,10 +23,20 @@ export interface PodReport {
   readonly steps: readonly Step[];
   /** What keeps the pod, or something of it, from ending. */
   readonly obstacle: Obstacle | undefined;
+  /** The pulls that it waits for now. */
+  readonly pulls: readonly PullUnderWay[];
+}
+
+export interface PodStoriesSettings {
+  readonly log: Log;
+  readonly clock: Clock;
+  /** For what is to be told of a pod, `namespace/name`, besides what is done to it. */
+  readonly tellOfPod: (uid: PodUid, pod: string, event: PodEvent) => void;
 }
 
 export interface PodStories {
   report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: Stage, obstacle?: Obstacle): void;
+  begins(beginning: Beginning): void;
   took(taken: Taken): void;
   finished(uid: PodUid): void;
   /** Sorted by namespace and name. */
@@ -43,23 +57,23 @@ interface Story {
 }
 
 /** Keeps the latest word on each pod, and tells the log what was done to it, one sentence an action. */
-export function createPodStories(log: Log): PodStories {
+export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings): PodStories {
   const stories = new Map<PodUid, Story>();
   const { tell, subscribe } = createListeners();
   const failures = createToldFailures();
+  const pulls = createPullsUnderWay({
+    clock,
+    long({ uid, pod }, { image, attempt }, lastedMs) {
+      const fields = { ...(pod === "" ? {} : { pod }), uid, image, attempt };
+      log.info(fields, `an image is still being pulled after ${formatGoDuration(lastedMs)}`);
+      tellOfPod(uid, pod, longPullEvent(stories.get(uid)?.desired?.pod, image, lastedMs));
+    },
+  });
 
   function storyOf(uid: PodUid): Story {
     const known = stories.get(uid);
     if (known !== undefined) return known;
-    const story: Story = {
-      uid,
-      desired: undefined,
-      status: undefined,
-      text: "",
-      stage: "syncing",
-      obstacle: undefined,
-      steps: new Map(),
-    };
+    const story = emptyStory(uid);
     stories.set(uid, story);
     return story;
   }
@@ -73,25 +87,17 @@ export function createPodStories(log: Log): PodStories {
       Object.assign(story, { desired, status, stage, obstacle, text });
       if (isNew) tell();
     },
-    took({ uid, pod, action, startedAt, endedAt, result }) {
-      const fields = { ...(pod === "" ? {} : { pod }), uid, ms: Math.round(endedAt - startedAt) };
-      const sentence = describe(action);
-      const isNews = typeof result !== "string" && failures.isNews(uid, action, result);
-      if (result === "given up") log.debug(fields, `given up: ${sentence}`);
-      else if (result.ok) log.info(fields, sentence);
-      else if (result.isOutage) log.debug(fields, `waits for the container runtime: ${sentence}`);
-      else {
-        // It may be tried again every few seconds for days: that it fails in the same way again is no warning.
-        const level = isNews ? "warn" : "debug";
-        log[level]({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
-      }
-      if (typeof result !== "string" && result.ok && result.hookFailure !== undefined)
-        log.warn(fields, `the preStop hook has failed: ${result.hookFailure}`);
+    begins: pulls.begins,
+    took(taken) {
+      pulls.took(taken);
+      tellTaken(log, failures, taken);
+      const { uid, action, startedAt, endedAt, result } = taken;
       const story = stories.get(uid);
       if (story !== undefined && typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);
     },
     finished(uid) {
       failures.forget(uid);
+      pulls.finished(uid);
       const story = stories.get(uid);
       if (!stories.delete(uid) || story?.desired === undefined) return;
       log.info(whose(story), "the pod is gone");
@@ -99,7 +105,7 @@ export function createPodStories(log: Log): PodStories {
     },
     all: () =>
       [...stories.values()]
-        .flatMap(({ desired, status, stage, obstacle, steps }) =>
+        .flatMap(({ uid, desired, status, stage, obstacle, steps }) =>
           desired === undefined || status === undefined
             ? []
             : [
@@ -110,12 +116,43 @@ export function createPodStories(log: Log): PodStories {
                   isTakenAway: desired.termination !== undefined,
                   steps: [...steps.values()],
                   obstacle,
+                  pulls: pulls.of(uid),
                 },
               ],
         )
         .toSorted((a, b) => (fullNameOf(a.pod) < fullNameOf(b.pod) ? -1 : 1)),
     subscribe,
   };
+}
+
+function emptyStory(uid: PodUid): Story {
+  return {
+    uid,
+    desired: undefined,
+    status: undefined,
+    text: "",
+    stage: "syncing",
+    obstacle: undefined,
+    steps: new Map(),
+  };
+}
+
+/** One sentence for what was done, and how it went. */
+function tellTaken(log: Log, failures: ReturnType<typeof createToldFailures>, taken: Taken): void {
+  const { uid, pod, action, startedAt, endedAt, result } = taken;
+  const fields = { ...(pod === "" ? {} : { pod }), uid, ms: Math.round(endedAt - startedAt) };
+  const sentence = describe(action);
+  const isNews = typeof result !== "string" && failures.isNews(uid, action, result);
+  if (result === "given up") log.debug(fields, `given up: ${sentence}`);
+  else if (result.ok) log.info(fields, sentence);
+  else if (result.isOutage) log.debug(fields, `waits for the container runtime: ${sentence}`);
+  else {
+    // It may be tried again every few seconds for days: that it fails in the same way again is no warning.
+    const level = isNews ? "warn" : "debug";
+    log[level]({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
+  }
+  if (typeof result !== "string" && result.ok && result.hookFailure !== undefined)
+    log.warn(fields, `the preStop hook has failed: ${result.hookFailure}`);
 }
 
 /** The failures that were told and not followed by a success, pod by pod; also of pods that nobody wants, which have no story. */

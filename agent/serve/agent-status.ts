@@ -1,3 +1,4 @@
+import { formatTime } from "../../proto/kubernetes/time.ts";
 import type { NodeReport, RuntimeState } from "../decide/node-report.ts";
 
 /** Times are RFC 3339. */
@@ -41,6 +42,8 @@ export interface AgentStatus {
   readonly cluster?: ClusterStatus;
   /** How many pods there are of each phase. */
   readonly pods: Readonly<Record<string, number>>;
+  /** The images that are being pulled, the longest pull first; left out while none is. */
+  readonly pulls?: readonly { readonly image: string; readonly since: string }[];
   /** How many manifests are refused; `berth pods` says why. */
   readonly refused: number;
 }
@@ -51,16 +54,23 @@ export interface StatusParts {
   readonly cluster: ClusterStatus | undefined;
   /** One for each pod. */
   readonly phases: readonly (string | undefined)[];
+  /** Those of all pods. */
+  readonly pulls?: readonly { readonly image: string; readonly since: number }[];
 }
 
 /** Sums up the agent's state. */
-export function agentStatus({ node, report, cluster, phases }: StatusParts): AgentStatus {
+export function agentStatus({ node, report, cluster, phases, pulls = [] }: StatusParts): AgentStatus {
+  // Pods of one image wait for one pull.
+  const since = new Map<string, number>();
+  for (const pull of pulls.toSorted((one, other) => one.since - other.since))
+    since.set(pull.image, since.get(pull.image) ?? pull.since);
   const byPhase = Object.groupBy(phases, (phase) => phase ?? "Unknown");
   return {
     node,
     runtime: report.runtime,
     ...(cluster && { cluster }),
     pods: Object.fromEntries(Object.entries(byPhase).map(([phase, pods = []]) => [phase, pods.length])),
+    ...(since.size > 0 && { pulls: [...since].map(([image, at]) => ({ image, since: formatTime(at) })) }),
     refused: report.refused.length,
   };
 }

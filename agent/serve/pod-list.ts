@@ -1,5 +1,6 @@
 import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import { formatTime } from "../../proto/kubernetes/time.ts";
 import type { NodeReport } from "../decide/node-report.ts";
 import type { Obstacle } from "../decide/plan.ts";
 import type { Stage } from "../decide/stage.ts";
@@ -20,7 +21,16 @@ export interface PodSummary {
   readonly ip: string;
   readonly startTime: string;
   readonly steps: readonly Step[];
+  /** The pulls that it waits for now. An agent of an earlier release says nothing of them. */
+  readonly pulls?: readonly PullSummary[];
   readonly status: PodStatus;
+}
+
+export interface PullSummary {
+  readonly image: string;
+  readonly since: string;
+  /** 1 for the first try. */
+  readonly attempt: number;
 }
 
 /** What `berth pods` is told. An agent of an earlier release says nothing of the node. */
@@ -36,8 +46,9 @@ export function summarize(report: {
   readonly isTakenAway: boolean;
   readonly steps: readonly Step[];
   readonly obstacle: Obstacle | undefined;
+  readonly pulls?: readonly { readonly image: string; readonly since: number; readonly attempt: number }[];
 }): PodSummary {
-  const { pod, status, steps } = report;
+  const { pod, status, steps, pulls = [] } = report;
   const sidecars = sidecarsOf(pod.spec);
   const ofSidecars = (status.initContainerStatuses ?? []).filter((each) =>
     sidecars.some(({ name }) => name === each.name),
@@ -56,6 +67,7 @@ export function summarize(report: {
     ip: status.podIP ?? "",
     startTime: status.startTime ?? "",
     steps,
+    ...(pulls.length > 0 && { pulls: pulls.map((pull) => ({ ...pull, since: formatTime(pull.since) })) }),
     status,
   };
 }

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { formatTime } from "../../proto/kubernetes/time.ts";
 import { linesOf, scenario } from "./scenario.ts";
 import { createStage, makePod, type Stage } from "./stage.ts";
 
@@ -114,11 +115,11 @@ scenario(
   },
   (story) => {
     expect(linesOf(story, /pull|ready/)).toMatchInlineSnapshot(`
-      "1s a-node shows ContainerCreating: image "app:1" is being pulled
+      "1s a-node shows ContainerCreating: image "app:1" is being pulled since 2026-01-01T00:00:00Z
       1s b-node shows ContainerCreating: the pull of image "app:2" waits for pulls that began before it
       5s a: pull image app:1: it is not on this node
       5s report a Running, ready: a running
-      6s b-node shows ContainerCreating: image "app:2" is being pulled
+      6s b-node shows ContainerCreating: image "app:2" is being pulled since 2026-01-01T00:00:05Z
       10s b: pull image app:2: it is not on this node
       10s report b Running, ready: a running"
     `);
@@ -146,3 +147,60 @@ scenario(
     `);
   },
 );
+
+test("a pull that takes long is told of now and then, while it lasts", async () => {
+  const stage = await createStage({ isInCluster: true });
+  slowRegistry(stage, 6 * 60_000, "app:1");
+  await stage.start();
+  await stage.apply("web", { containers: [{ name: "a", image: "app:1" }] });
+  await stage.advance("5m");
+  const began = formatTime(stage.clock.now() - 300_000);
+  expect(waits(stage)).toEqual([`web shows ContainerCreating: image "app:1" is being pulled since ${began}`]);
+  expect(stage.pods()[0]?.pulls).toEqual([{ image: "app:1", since: stage.clock.now() - 300_000, attempt: 1 }]);
+  await stage.advance("30m");
+  expect([stage.pods()[0]?.pulls, stage.pods()[0]?.status.phase]).toEqual([[], "Running"]);
+  expect((await stage.events("web")).slice(0, 4)).toEqual([
+    '1x Normal Pulling: Pulling image "app:1"',
+    '1x Normal Pulling: Still pulling image "app:1" after 1m0s',
+    '1x Normal Pulling: Still pulling image "app:1" after 5m0s',
+    expect.stringMatching(/^1x Normal Pulled: Successfully pulled image "app:1" in 6m0s/),
+  ]);
+  expect(stage.story.filter((line) => line.includes("still being pulled"))).toEqual([
+    "60s default/web: an image is still being pulled after 1m0s",
+    "300s default/web: an image is still being pulled after 5m0s",
+  ]);
+});
+
+test("the images of a pod are all fetched ahead at once, while its first containers start in their order", async () => {
+  const stage = await createStage();
+  const images = ["init:1", "init:2", "app:1"];
+  const takes = new Map([
+    ["pullImage init:1", 1_000],
+    ["pullImage init:2", 5_000],
+    ["pullImage app:1", 3_000],
+  ]);
+  for (const image of images) stage.runtime.registry.set(image, undefined);
+  stage.runtime.before.pullImage = (image) =>
+    new Promise(
+      (resolve) => void stage.clock.wakeAt(stage.clock.now() + (takes.get(`pullImage ${image}`) ?? 0), resolve),
+    );
+  for (const name of ["one", "two"]) stage.runtime.programs.set(name, { exitsAfterMs: 1_000 });
+  await stage.start();
+  const initContainers = [
+    { name: "one", image: "init:1" },
+    { name: "two", image: "init:2" },
+  ];
+  await stage.offer(makePod("web", { initContainers, containers: [{ name: "a", image: "app:1" }] }));
+  await stage.advance("0s");
+  expect(pullsOf(stage)).toEqual(images.map((image) => `pullImage ${image}`));
+  await stage.advance("10s");
+  expect(linesOf(stage.told(), /pull image|start container|ready/)).toMatchInlineSnapshot(`
+    "1s web: pull image init:1: it is not on this node
+    1s web: start container one (attempt 0)
+    3s web: pull image app:1: it is not on this node
+    5s web: pull image init:2: it is not on this node
+    5s web: start container two (attempt 0)
+    6s web: start container a (attempt 0)
+    6s report web Running, ready: init one terminated Completed 0, init two terminated Completed 0, a running"
+  `);
+});

@@ -87,6 +87,8 @@ interface Room extends ObservedPodsSettings {
   readonly entries: Map<PodUid, Entry>;
   /** The pod of each sandbox and container: events name only those. */
   readonly owners: Map<string, PodUid>;
+  /** Pods of which the last audit has found a folder and no name. They enter when they are looked at, which nobody may do yet. */
+  readonly nameless: Set<PodUid>;
   /** What no kubelet has made; told once. */
   readonly strangers: Set<string>;
   /** True once everything was listed: from then on, what is not known is not there. */
@@ -100,6 +102,7 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
     ...settings,
     entries: new Map(),
     owners: new Map(),
+    nameless: new Set(),
     strangers: new Set(),
     isComplete: false,
     whyIncomplete: "the container runtime has not been read yet",
@@ -139,10 +142,11 @@ export function createObservedPods(settings: ObservedPodsSettings): ObservedPods
       touch(room, uid, touched);
     },
     wakeAll() {
-      for (const uid of entries.keys()) settings.wake(uid);
+      for (const uid of new Set([...entries.keys(), ...room.nameless])) settings.wake(uid);
     },
     forget(uid) {
       entries.delete(uid);
+      room.nameless.delete(uid);
       for (const [id, owner] of owners) if (owner === uid) owners.delete(id);
     },
   };
@@ -312,7 +316,9 @@ async function audit(room: Room): Promise<void> {
   tellOfStrangers(room, [...sandboxes, ...containers]);
   for (const owner of [...sandboxes, ...containers].map(ownerOf)) enter(room, owner);
   const onDiskOnly = onDisk.filter(({ uid }) => !entries.has(uid));
+  room.nameless.clear();
   for (const owner of onDiskOnly) enter(room, owner);
+  for (const { uid } of onDiskOnly) if (!entries.has(uid)) room.nameless.add(uid);
   const isFirst = !room.isComplete;
   room.isComplete = true;
   const sandboxesOf = Map.groupBy(sandboxes, (each) => ownerOf(each)?.uid);

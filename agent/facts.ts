@@ -46,6 +46,7 @@ export function factsOf(
     cpuCFSQuota: config.cpuCFSQuota,
     cpuCFSQuotaPeriodMs: config.cpuCFSQuotaPeriodMs,
     seccompDefault: config.seccompDefault,
+    containerStopSignals: config.containerStopSignals,
   });
 }
 

@@ -94,7 +94,7 @@ async function runOn(
     mountsBelow: createMounts().below,
     facts: factsOf(config, { ...figures, allocatable: judging("unknown").allocatable }, hostIPs, clock),
     idSpace,
-    settings: () => ({ maxContainerRestartPeriodMs: config.maxContainerRestartPeriodMs, hostIPs: hostIPs() }),
+    settings: () => ({ ...settingsOf(config), hostIPs: hostIPs() }),
     admittingNode: judging,
     hasSilentSource: isAnySourceSilent(config, log),
     sources: sourcesOf(config, clock, log),
@@ -120,6 +120,10 @@ async function runOn(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods go on");
+}
+
+function settingsOf({ maxContainerRestartPeriodMs, containerStopSignals }: Config) {
+  return { maxContainerRestartPeriodMs, tellsStopSignals: containerStopSignals };
 }
 
 function workingDir(): string | undefined {

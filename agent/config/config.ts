@@ -52,6 +52,8 @@ export interface Config {
   readonly cpuCFSQuotaPeriodMs: number;
   readonly failCgroupV1: boolean;
   readonly seccompDefault: boolean;
+  /** The gate `ContainerStopSignals`. */
+  readonly containerStopSignals: boolean;
   /** How many user and group ids a pod with users of its own has. */
   readonly idsPerPod: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };

@@ -268,6 +268,7 @@ export type FeatureGateName = keyof typeof featureGates;
 
 /** Gates that already change what the agent does; setting any other one has no effect yet. */
 export const heededGates: ReadonlySet<string> = new Set<FeatureGateName>([
+  "ContainerStopSignals",
   "CustomCPUCFSQuotaPeriod",
   "KubeletCrashLoopBackOffMax",
   "KubeletEnsureSecretPulledImages",

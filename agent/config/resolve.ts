@@ -3,6 +3,7 @@ import type { Json } from "../../proto/yaml/node.ts";
 import type { ClusterPlace, Config, NodeConfig, RequestRate } from "./config.ts";
 import { parseDuration } from "./duration.ts";
 import { flagGroups } from "./flag-table.ts";
+import { resolveGates } from "./gates.ts";
 import type { Settings } from "./settings.ts";
 
 const longestRestartPeriod = "5m";
@@ -34,6 +35,7 @@ export function resolveConfig(
   absolute: (path: string) => string,
 ): Config {
   const runtime = withScheme(kubelet.containerRuntimeEndpoint);
+  const gates = resolveGates(new Map(Object.entries(kubelet.featureGates)));
   return {
     nodeName,
     rootDir: absolute(flags.rootDir),
@@ -65,6 +67,7 @@ export function resolveConfig(
     cpuCFSQuotaPeriodMs: msOf(kubelet.cpuCFSQuotaPeriod),
     failCgroupV1: kubelet.failCgroupV1,
     seccompDefault: kubelet.seccompDefault,
+    containerStopSignals: gates.ContainerStopSignals,
     idsPerPod: kubelet.userNamespaces?.idsPerPod ?? defaultIdsPerPod,
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
     kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),

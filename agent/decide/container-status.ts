@@ -58,6 +58,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
       ? {}
       : { containerID: `${settings.runtimeName}://${shown.id}`, ...allocated(container) }),
     ...(shown?.user === undefined ? {} : { user: { linux: shown.user } }),
+    ...(settings.tellsStopSignals === true && shown?.stopSignal !== undefined && { stopSignal: shown.stopSignal }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
   };
 }

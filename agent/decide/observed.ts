@@ -1,5 +1,6 @@
 import type { ImageUser } from "../../proto/cri/image-user.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Signal } from "../../proto/kubernetes/gen/types.ts";
 
 /** One pod as the node shows it now. Nothing here is remembered, everything was read. Times are epoch milliseconds. */
 export interface ObservedPod {
@@ -64,6 +65,8 @@ interface ContainerIdentity {
   readonly hash: string | undefined;
   /** As whom its first process runs, where the runtime tells. */
   readonly user?: ContainerUser;
+  /** With which signal it is stopped, where the runtime tells. */
+  readonly stopSignal?: Signal;
   /** How often its predecessors crashed in a row when it was created (see restart.ts). */
   readonly crashes: number;
 }

@@ -639,7 +639,6 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
   const wanted = pod({ resources: { limits: { cpu: "1" } } }, [
     {
       name: "a",
-      lifecycle: { stopSignal: "SIGUSR1" },
       volumeMounts: [{ name: "v", mountPath: "/v", subPath: "x" }],
     },
   ]);
@@ -657,7 +656,7 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
     phase: "Failed",
     reason: "PodFeatureUnsupported",
     message:
-      "Pod was rejected: Pod requires node features that are not available: pod-level resources, lifecycle.stopSignal, volumeMounts.subPath",
+      "Pod was rejected: Pod requires node features that are not available: pod-level resources, volumeMounts.subPath",
     containers: undefined,
   });
 });

@@ -4,6 +4,8 @@ export interface Settings {
   readonly maxContainerRestartPeriodMs: number;
   /** The runtime's name, as it stands before `://` in container ids. */
   readonly runtimeName: string;
+  /** The gate `ContainerStopSignals`; left out where it is off. */
+  readonly tellsStopSignals?: boolean;
   /** Addresses of this node, the primary first. */
   readonly hostIPs: readonly string[];
   /** Left out where the node stands alone. */

@@ -477,3 +477,18 @@ test("a pod that was initialized stays so, whatever becomes of its init containe
   expect([initialized(wanted), initialized(wanted, { ...emptyMemory, conditions })]).toEqual(["False", "True"]);
   expect(initialized({ ...wanted, status: told })).toBe("True");
 });
+
+test("the signal that a container is stopped with is told as the runtime tells it, where the gate for it is on", () => {
+  const stopSignal = "SIGUSR1" as const;
+  const containers = observed.containers.map((each, index) => (index === 0 ? { ...each, stopSignal } : each));
+  const told = (more: object) =>
+    decidePod(
+      desired,
+      { ...observed, containers },
+      emptyMemory,
+      { ...settings, ...more },
+      at("10:00:09"),
+    ).status.containerStatuses?.map(({ name, stopSignal }) => `${name} ${stopSignal}`);
+  expect(told({ tellsStopSignals: true })).toEqual(["a SIGUSR1", "b undefined"]);
+  expect(told({})).toEqual(["a undefined", "b undefined"]);
+});

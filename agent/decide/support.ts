@@ -36,7 +36,6 @@ const staticPodFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"],
 ];
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
-  ["lifecycle.stopSignal", ({ lifecycle }) => lifecycle?.stopSignal !== undefined],
   ["hugepages", (container) => resourcesOf(container).some((name) => name.startsWith("hugepages-"))],
   // Those that a device plugin would hand out; the kubelet runs such a pod without its devices where it has never heard of them.
   [DEVICES, isForDevices],

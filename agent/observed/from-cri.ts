@@ -15,6 +15,7 @@ import {
   podNamespaceLabel,
   podUidLabel,
 } from "../../proto/cri/labels.ts";
+import { signalNameOf } from "../../proto/cri/signal.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
 
@@ -68,6 +69,7 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
     hash: status.annotations[containerHashAnnotation],
     crashes: crashesOf(status),
     ...userOf(status),
+    ...stopSignalOf(status),
   };
   switch (status.state) {
     case ContainerState.CONTAINER_CREATED:
@@ -94,6 +96,11 @@ function userOf({ user }: ContainerStatus): { readonly user?: ContainerUser } {
   if (user?.linux === undefined) return {};
   const { uid, gid, supplementalGroups } = user.linux;
   return { user: { uid: Number(uid), gid: Number(gid), supplementalGroups: supplementalGroups.map(Number) } };
+}
+
+function stopSignalOf(status: ContainerStatus): Pick<ObservedContainer, "stopSignal"> {
+  const stopSignal = signalNameOf(status.stopSignal);
+  return stopSignal === undefined ? {} : { stopSignal };
 }
 
 /** CRI times are nanoseconds since the epoch; decisions count in milliseconds. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { ContainerConfig, NamespaceMode } from "../../proto/cri/gen/api.ts";
+import { ContainerConfig, NamespaceMode, Signal } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
@@ -200,3 +200,11 @@ for (const [sentence, change, more, message] of refused)
     expect(() => configOf(change, more)).toThrow(TranslateError);
     expect(() => configOf(change, more)).toThrow(message);
   });
+
+test("the runtime is told of a signal to stop with, where the gate for it is on", () => {
+  const facts = { ...nodeFacts, containerStopSignals: true };
+  const lifecycle = { stopSignal: "SIGRTMIN+3" } as const;
+  expect(configOf({ lifecycle }, { facts }).stopSignal).toBe(Signal.SIGRTMINPLUS3);
+  expect(configOf({ lifecycle }).stopSignal).toBe(Signal.RUNTIME_DEFAULT);
+  expect(configOf({}, { facts }).stopSignal).toBe(Signal.RUNTIME_DEFAULT);
+});

@@ -1,4 +1,4 @@
-import { ContainerConfig } from "../../proto/cri/gen/api.ts";
+import { ContainerConfig, type Signal } from "../../proto/cri/gen/api.ts";
 import type { ImageUser } from "../../proto/cri/image-user.ts";
 import {
   containerHashAnnotation,
@@ -12,6 +12,7 @@ import {
   terminationMessagePathAnnotation,
   terminationMessagePolicyAnnotation,
 } from "../../proto/cri/labels.ts";
+import { criSignalOf } from "../../proto/cri/signal.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
 import { utf8 } from "../../proto/utf8.ts";
@@ -66,6 +67,7 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
     stdin: container.stdin === true,
     stdinOnce: container.stdinOnce === true,
     tty: container.tty === true,
+    ...stopSignalOf(container, facts),
     linux: {
       resources: { ...resources, oomScoreAdj: BigInt(oomScoreAdj(pod, container, qosClass, facts)) },
       securityContext: {
@@ -74,6 +76,11 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
       },
     },
   });
+}
+
+function stopSignalOf({ lifecycle }: Container, facts: NodeFacts): { readonly stopSignal?: Signal } {
+  const signal = facts.containerStopSignals ? lifecycle?.stopSignal : undefined;
+  return signal === undefined ? {} : { stopSignal: criSignalOf(signal) };
 }
 
 /** By the last three an agent that has lost the pod stops the container as the pod wanted it. */

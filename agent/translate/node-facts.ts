@@ -21,6 +21,8 @@ export interface NodeFacts {
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
   readonly seccompDefault: boolean;
+  /** The gate `ContainerStopSignals`: without it the runtime is told of none. */
+  readonly containerStopSignals: boolean;
   /** By the runtime's handlers, whether each can give a pod users of its own; left out where the runtime tells of none. */
   readonly handlersWithUsers?: ReadonlyMap<string, boolean>;
   /** Left out where the node stands alone. */

@@ -138,5 +138,6 @@ function factsOf(folder: string): NodeFacts {
     cpuCFSQuota: true,
     cpuCFSQuotaPeriodMs: 100,
     seccompDefault: false,
+    containerStopSignals: false,
   };
 }

@@ -23,4 +23,5 @@ export const nodeFacts: NodeFacts = {
   cpuCFSQuota: true,
   cpuCFSQuotaPeriodMs: 100,
   seccompDefault: false,
+  containerStopSignals: false,
 };

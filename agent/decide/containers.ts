@@ -1,5 +1,5 @@
 import type { SandboxId } from "../../proto/ids.ts";
-import { allContainers, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
+import { allContainers, isInitContainer, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { subjectOf } from "./action.ts";
 import { awaitsEnvironment, awaitsPullSecrets } from "./awaited.ts";
@@ -92,10 +92,12 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
       const failed = healthOf(observed, newest)?.failed;
       if (isHere && !isChanged && failed !== undefined) return stopUnhealthy(plan, pod, container, newest, failed);
       if (isHere && !isChanged) return planHook(plan, scene, container, newest);
-      return stop(plan, pod, newest, isChanged ? definitionChanged(container.name) : "its sandbox is gone");
+      if (!isChanged) return stop(plan, pod, newest, "its sandbox is gone");
+      const why = `container ${container.name} definition changed`;
+      return stop(plan, pod, newest, why, wordOf(pod, container, "definition changed", true));
     }
     case "unknown":
-      return stop(plan, pod, newest, "its state is unknown");
+      return stop(plan, pod, newest, "its state is unknown", unknownWord(pod, container));
     case "created":
       if (!isHere || isChanged)
         return plan.propose({
@@ -121,9 +123,15 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
   }
 }
 
-/** Why a container is stopped whose image is another one now. */
-function definitionChanged(name: string): string {
-  return `container ${name} definition changed`;
+/** What users are told of a stop, in the kubelet's words, which tell of sidecars in others. */
+function wordOf(pod: Pod, { name }: Container, what: string, isRestarted: boolean): string {
+  if (isInitContainer(pod, name)) return `Init container ${name} ${what}`;
+  return `Container ${name} ${what}${isRestarted ? ", will be restarted" : ""}`;
+}
+
+function unknownWord(pod: Pod, { name }: Container): string {
+  const what = isInitContainer(pod, name) ? "Init container" : "Container";
+  return `${what} is in "unknown" state, try killing it before restart`;
 }
 
 /** Nothing behind a container begins before its `postStart` hook has succeeded; one whose hook has failed is stopped. */
@@ -138,9 +146,7 @@ function planHook(plan: PlanInProgress, scene: ContainerScene, { name }: Contain
 }
 
 /** A stop takes the turn: what comes after it is decided when it has been seen to end. */
-function stop(plan: PlanInProgress, pod: Pod, container: ObservedContainer, why: string, told?: string): Turn {
-  const { name } = container;
-  const event = why === definitionChanged(name) ? `Container ${name} definition changed, will be restarted` : told;
+function stop(plan: PlanInProgress, pod: Pod, container: ObservedContainer, why: string, event?: string): Turn {
   return proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why, event }) ? "taken" : "free";
 }
 
@@ -152,16 +158,14 @@ function stopUnhealthy(
   instance: ObservedContainer,
   failed: "startup" | "liveness",
 ): Turn {
-  const { name, livenessProbe, startupProbe } = container;
+  const { livenessProbe, startupProbe } = container;
   const probe = failed === "liveness" ? livenessProbe : startupProbe;
   const gracePeriodSeconds = probe?.terminationGracePeriodSeconds ?? gracePeriodOf(pod);
-  const next = shouldRestart(pod, container, { exitCode: KILLED }) ? ", will be restarted" : "";
-  const why = `Container ${name} failed ${failed} probe${next}`;
+  // By policy alone: with what code it is going to end nobody knows yet, so that no rule is asked.
+  const isRestarted = (container.restartPolicy ?? pod.spec.restartPolicy) !== "Never";
+  const why = wordOf(pod, container, `failed ${failed} probe`, isRestarted);
   return proposeStop(plan, instance, { pod, gracePeriodSeconds, why, event: why }) ? "taken" : "free";
 }
-
-/** The exit code of a process that SIGKILL has ended. */
-const KILLED = 137;
 
 function planStart(
   plan: PlanInProgress,

@@ -821,3 +821,36 @@ test("a container is told the addresses that the pod's status shows, in its orde
   expect(actions).toMatchObject([{ kind: "createContainer", podIPs: ["10.0.0.2", "fd00::2"] }]);
   expect([status.podIP, status.podIPs]).toEqual(["10.0.0.2", [{ ip: "10.0.0.2" }, { ip: "fd00::2" }]]);
 });
+
+test("a container that is stopped to run again is told of in the kubelet's words", () => {
+  const proxy: Container = { name: "proxy", image, restartPolicy: "Always" };
+  const told = (of: Pod, instance: ObservedContainer, failed?: "liveness" | "startup") => {
+    const health = new Map(failed && [[instance.id, { isStarted: true, isReady: false, failed }]]);
+    const { actions } = decidePod(desired(of), seen([sandbox()], [instance], { health }), prepared, settings, now);
+    return actions.map((action) => (action.kind === "stopContainer" ? action.event : action.kind));
+  };
+  const ruled = {
+    restartPolicy: "Never",
+    restartPolicyRules: [{ action: "Restart", exitCodes: { operator: "In", values: [137] } }],
+  } as const;
+  const sidecared = pod({ initContainers: [proxy] });
+  expect({
+    changed: told(pod(), running("a", 0, { hash: "other" })),
+    unknown: told(pod(), unknown()),
+    "not alive": told(pod(), running(), "liveness"),
+    "never up": told(never, running(), "startup"),
+    "Never, with a rule for 137": told(pod({}, [ruled]), running(), "liveness"),
+    "sidecar changed": told(sidecared, running("proxy", 0, { hash: "other" })),
+    "sidecar unknown": told(sidecared, unknown("proxy")),
+    "sidecar not alive": told(sidecared, running("proxy"), "liveness"),
+  }).toEqual({
+    changed: ["Container a definition changed, will be restarted"],
+    unknown: ['Container is in "unknown" state, try killing it before restart'],
+    "not alive": ["Container a failed liveness probe, will be restarted"],
+    "never up": ["Container a failed startup probe"],
+    "Never, with a rule for 137": ["Container a failed liveness probe"],
+    "sidecar changed": ["Init container proxy definition changed"],
+    "sidecar unknown": ['Init container is in "unknown" state, try killing it before restart'],
+    "sidecar not alive": ["Init container proxy failed liveness probe"],
+  });
+});

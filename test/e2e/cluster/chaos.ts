@@ -131,6 +131,6 @@ describe.skipIf(skip !== undefined)(`${count} random lives`, () => {
 async function watchProcesses(signal: AbortSignal, twice: Set<string>): Promise<void> {
   while (!signal.aborted) {
     for (const [of, processes] of await processesOf()) if (processes > 1) twice.add(`${processes} × ${of}`);
-    await pause(200);
+    await pause(50);
   }
 }

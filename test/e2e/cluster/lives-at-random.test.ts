@@ -3,6 +3,28 @@ import type { Pod, PodPhase } from "../../../proto/kubernetes/gen/types.ts";
 import { type RandomLife, whatIsWrong } from "./lives-at-random.ts";
 import { barePod } from "./objects.ts";
 
+const ready = (...types: readonly string[]) =>
+  types.map((type) => ({ type, status: "True" as const, lastTransitionTime: "2026-01-01T00:00:00Z" }));
+const runs = (restartCount: number, more: Partial<NonNullable<Pod["status"]>> = {}): Pod => ({
+  metadata: {},
+  spec: { containers: [] },
+  status: {
+    phase: "Running",
+    conditions: ready("Ready", "ContainersReady"),
+    containerStatuses: [
+      {
+        name: "main",
+        state: { running: {} },
+        lastState: restartCount === 0 ? {} : { terminated: { exitCode: 1 } },
+        ready: true,
+        restartCount,
+        image: "",
+        imageID: "",
+      },
+    ],
+    ...more,
+  },
+});
 const ended = (phase: PodPhase, exitCode: number, reason = "Error"): Pod => ({
   metadata: {},
   spec: { containers: [] },
@@ -60,6 +82,20 @@ const verdicts: readonly [
   ["that still runs", "served", ended("Failed", 3), ["main ended 3"], ["p side"], "it runs, and should have ended"],
   ["begun too early", "initialized", ended("Failed", 1), ["main began"], nobody, "it began before it was initialized"],
   ["that gave up", "tries", ended("Failed", 4), ["main ended 4"], nobody, "it has not come to its success"],
+  ["that runs", "stays", runs(0), ["main began"], ["p main"], undefined],
+  [
+    "that runs, and is not called ready",
+    "warms",
+    runs(0, { conditions: ready("ContainersReady") }),
+    ["main began"],
+    ["p main"],
+    "its conditions do not say that it is ready",
+  ],
+  ["whose restarts were not counted", "stays", runs(0), ["main began", "main began"], ["p main"], "it began 2 times"],
+  ["that was found dead", "restarts", runs(1), ["main began", "main began"], ["p main"], undefined],
+  ["that nobody has found dead", "restarts", runs(0), ["main began"], ["p main"], "it was not restarted"],
+  ["in its loop", "crashes", runs(2), ["main began", "main began"], ["p main"], undefined],
+  ["that is not begun again", "crashes", runs(0), ["main began"], nobody, "it is not in its loop"],
   ["that is gone", "stays", undefined, [], nobody, "it is gone"],
   ["that does not stay", "stays", ended("Running", 0), [], nobody, "it does not run once"],
   ["that was deleted", "deleted", undefined, [], nobody, undefined],

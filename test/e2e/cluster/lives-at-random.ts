@@ -14,7 +14,9 @@ export interface RandomLife {
   readonly deletedAtMs: number | undefined;
 }
 
-const KINDS = ["once", "tries", "stays", "crashes", "initialized", "served", "deleted", "forced"] as const;
+const KINDS = [
+  ...["once", "tries", "stays", "crashes", "initialized", "served", "hooked", "warms", "restarts", "deleted", "forced"],
+] as const;
 type Kind = (typeof KINDS)[number];
 
 /** What its containers have noted of themselves, in order: `main began`, `main ended 3`. */
@@ -79,6 +81,40 @@ function podOfKind(kind: Kind, name: string, { lasts, code, notes }: Lot): Rando
         restartPolicy: "Never",
         initContainers: [extra("side", "sleep 1000000", { restartPolicy: "Always" })],
       });
+    case "hooked":
+      // Without its hook it would never end.
+      return barePod(
+        name,
+        {
+          ...noting("main", `until test -e /notes/hooked; do sleep 0.1; done; ${ends("main", code)}`),
+          lifecycle: { postStart: { exec: { command: script("sleep 0.5; touch /notes/hooked") } } },
+        },
+        { ...spec, restartPolicy: "Never" },
+      );
+    case "warms":
+      return barePod(
+        name,
+        {
+          ...noting("main", `sleep ${lasts}; touch /notes/warm; sleep 1000000`),
+          readinessProbe: { exec: { command: ["test", "-e", "/notes/warm"] }, periodSeconds: 1, timeoutSeconds: 20 },
+        },
+        { ...spec, restartPolicy: "Always" },
+      );
+    case "restarts":
+      // Its probe finds it dead once, in its first instance.
+      return barePod(
+        name,
+        {
+          ...noting("main", "test -e /notes/revived || { touch /notes/dead; sleep 1000000; }; sleep 1000000"),
+          livenessProbe: {
+            exec: { command: script("test ! -e /notes/dead || { rm /notes/dead; touch /notes/revived; exit 1; }") },
+            periodSeconds: 1,
+            timeoutSeconds: 20,
+            failureThreshold: 1,
+          },
+        },
+        { ...spec, restartPolicy: "Always" },
+      );
     case "stays":
     case "deleted":
     case "forced":
@@ -137,23 +173,51 @@ export function whatIsWrong(
 function wrongOf(kind: Kind, pod: Pod | undefined, notes: Notes, alive: number): string | undefined {
   if (kind === "deleted" || kind === "forced") return pod !== undefined || alive > 0 ? "it is still there" : undefined;
   if (pod === undefined) return "it is gone";
-  const { phase } = pod.status ?? {};
+  return LASTING.has(kind) ? wrongOfLasting(kind, pod, notes, alive) : wrongOfEnding(kind, pod, notes, alive);
+}
+
+const LASTING: ReadonlySet<Kind> = new Set(["stays", "crashes", "warms", "restarts"]);
+
+const begun = (notes: Notes) => notes.filter((line) => line === "main began").length;
+const isTrue = (pod: Pod, type: string) =>
+  pod.status?.conditions?.find((condition) => condition.type === type)?.status === "True";
+
+function wrongOfLasting(kind: Kind, pod: Pod, notes: Notes, alive: number): string | undefined {
   const main = pod.status?.containerStatuses?.[0];
-  if (kind === "stays") return phase === "Running" && main?.ready && alive === 1 ? undefined : "it does not run once";
-  if (kind === "crashes") return phase === "Running" && alive <= 1 ? undefined : "it is not in its loop";
+  const restarts = main?.restartCount ?? 0;
+  // An instance that could not be started counts too, and notes nothing.
+  if (restarts < begun(notes) - 1) return `it began ${begun(notes)} times`;
+  if (kind === "crashes") {
+    if (pod.status?.phase !== "Running" || alive > 1 || begun(notes) < 2) return "it is not in its loop";
+    const isInLoop = main?.state?.running !== undefined || main?.state?.waiting?.reason === "CrashLoopBackOff";
+    return isInLoop && main.lastState?.terminated !== undefined ? undefined : "it is not shown as in its loop";
+  }
+  if (pod.status?.phase !== "Running" || !main?.ready || alive !== 1) return "it does not run once";
+  if (!isTrue(pod, "Ready") || !isTrue(pod, "ContainersReady")) return "its conditions do not say that it is ready";
+  return kind === "restarts" && restarts === 0 ? "it was not restarted" : undefined;
+}
+
+function wrongOfEnding(kind: Kind, pod: Pod, notes: Notes, alive: number): string | undefined {
   if (alive > 0) return "it runs, and should have ended";
+  const main = pod.status?.containerStatuses?.[0];
+  const { phase } = pod.status ?? {};
   const ends = notes.filter((line) => line.startsWith("main ended"));
   const isForgotten = main?.state?.terminated?.reason === "Unknown" && main.state.terminated.exitCode === 255;
   const code = isForgotten ? "255" : ends.at(-1)?.split(" ").at(-1);
+  if (isTrue(pod, "Ready") || main?.ready) return "it is called ready";
   if (kind === "tries") return phase === "Succeeded" && code === "0" ? undefined : "it has not come to its success";
-  if (notes.filter((line) => line === "main began").length > 1) return "its work was done twice";
-  if (notes.includes("main began") && kind === "initialized" && !notes.includes("second ended 0"))
+  if (begun(notes) > 1) return "its work was done twice";
+  if (begun(notes) === 1 && kind === "initialized" && !notes.includes("second ended 0"))
     return "it began before it was initialized";
   const expected = code === "0" ? "Succeeded" : "Failed";
   if (phase !== expected) return `it should be ${expected}`;
+  if (phase === "Succeeded" && kind === "initialized" && !pod.status?.initContainerStatuses?.every(hasSucceeded))
+    return "its init containers are not shown as done";
   const told = String(main?.state?.terminated?.exitCode);
   return code !== undefined && told !== code ? `it should have ended with ${code}` : undefined;
 }
+
+const hasSucceeded = ({ state }: ContainerStatus) => state?.terminated?.exitCode === 0;
 
 function summaryOf(pod: Pod | undefined): string {
   const words = ({ name, state, restartCount }: ContainerStatus) => `${name} #${restartCount} ${JSON.stringify(state)}`;

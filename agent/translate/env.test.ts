@@ -43,6 +43,19 @@ test("variables stand in the order of the spec and see those before them", () =>
   ]);
 });
 
+test("references in a circle end: each sees those before it, and no value is read once more", () => {
+  const env = [
+    { name: "A", value: "a-$(B)" },
+    { name: "B", value: "b-$(A)" },
+    { name: "SELF", value: "$(SELF)-$(SELF)" },
+  ];
+  expect(entries(env)).toEqual([
+    ["A", "a-$(B)"],
+    ["B", "b-a-$(B)"],
+    ["SELF", "$(SELF)-$(SELF)"],
+  ]);
+});
+
 test("of a name given twice the last value counts, and may use the first", () => {
   const env = [
     { name: "PATH", value: "/bin" },

@@ -35,6 +35,12 @@ const differences: Readonly<Record<string, readonly string[]>> = {
   "a stop signal without an operating system": ["spec.containers[0].lifecycle.stopSignal Forbidden"],
   // It names the list; we name the mount.
   "a mount that needs privileges": ["spec.containers[0].volumeMounts[0].mountPropagation Forbidden"],
+  // It names the list here too.
+  "mounts at odd paths": [
+    "spec.containers[0].volumeMounts[3].subPath Invalid",
+    "spec.containers[0].volumeMounts[4].subPathExpr Invalid",
+    "spec.containers[0].volumeMounts[5].subPathExpr Invalid",
+  ],
   // It calls a field that it does not know at all invalid; we list those that may be used.
   "environment from unknown fields": [
     "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath NotSupported",

@@ -94,11 +94,13 @@ function validateFileKeyRef(
 /** A field of the pod, such as `status.podIP` or `metadata.labels['app']`. Rule: validateObjectFieldSelector. */
 export function validateFieldRef(
   path: string,
-  { fieldPath }: ObjectFieldSelector,
+  { apiVersion, fieldPath }: ObjectFieldSelector,
   known: readonly string[],
 ): FieldErrors {
   const [, field = "", key] = /^(.*?)\['(.*)'\]$/.exec(fieldPath) ?? [];
   if (fieldPath === "") return [required(`${path}.fieldPath`)];
+  if ((apiVersion || "v1") !== "v1")
+    return [invalid(`${path}.fieldPath`, fieldPath, `its apiVersion ${apiVersion} is none of a pod; v1 is`)];
   if (key === undefined)
     return errorIf(!known.includes(fieldPath), () => unsupported(`${path}.fieldPath`, fieldPath, known));
   if (field !== "metadata.annotations" && field !== "metadata.labels")

@@ -82,8 +82,10 @@ function validateSeccomp(path: string, profile: SeccompProfile | undefined): Fie
 }
 
 function validateAppArmor(path: string, profile: AppArmorProfile | undefined): FieldErrors {
-  const checkName = (field: string, name: string) =>
-    errorIf(name.trim() !== name, () => invalid(field, name, "must not be padded with whitespace"));
+  const checkName = (field: string, name: string) => [
+    ...errorIf(name.trim() !== name, () => invalid(field, name, "must not be padded with whitespace")),
+    ...errorIf(name.trim() === "", () => required(field, "must be set when AppArmor type is Localhost")),
+  ];
   return profile === undefined ? [] : validateProfile(path, profile, "AppArmor", checkName);
 }
 

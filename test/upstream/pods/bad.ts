@@ -70,6 +70,12 @@ export const badPods: Readonly<Record<string, Json>> = {
   "one host port twice": pod({
     containers: ["a", "b"].map((name) => ({ ...busybox, name, ports: [{ containerPort: 80, hostPort: 80 }] })),
   }),
+  "one host port of a sidecar too": pod({
+    containers: [{ ...busybox, ports: [{ containerPort: 80, hostPort: 80 }] }],
+    initContainers: [
+      { ...busybox, name: "side", restartPolicy: "Always", ports: [{ containerPort: 81, hostPort: 80 }] },
+    ],
+  }),
   "another port on the host's network": one({ ports: [{ containerPort: 80, hostPort: 81 }] }, { hostNetwork: true }),
   "a host IP that is none": one({ ports: [{ containerPort: 80, hostPort: 80, hostIP: "localhost" }] }),
   "environment without names": env({ value: "a" }, { name: "", value: "b" }),
@@ -96,6 +102,25 @@ export const badPods: Readonly<Record<string, Json>> = {
     { name: "B", valueFrom: { secretKeyRef: { name: "S", key: "a b" } } },
     { name: "C", valueFrom: { secretKeyRef: { name: "s", key: ".." } } },
   ),
+  "environment from files that are none": one(
+    {
+      env: [
+        { name: "A", valueFrom: { fileKeyRef: { key: "", volumeName: "", path: "" } } },
+        { name: "B", valueFrom: { fileKeyRef: { key: "a=b", volumeName: "V", path: "../a" } } },
+        { name: "C", valueFrom: { fileKeyRef: { key: "c", volumeName: "none", path: "a" } } },
+        { name: "D", valueFrom: { fileKeyRef: { key: "d", volumeName: "v", path: "/a" } } },
+      ],
+    },
+    { volumes: [{ name: "v", hostPath: { path: "/v" } }] },
+  ),
+  "environment from another version": env({
+    name: "A",
+    valueFrom: { fieldRef: { apiVersion: "v2", fieldPath: "metadata.name" } },
+  }),
+  "environment from a container that is not there": env({
+    name: "A",
+    valueFrom: { resourceFieldRef: { containerName: "none", resource: "limits.cpu" } },
+  }),
   "environment from nothing": one({ envFrom: [{}, { configMapRef: { name: "" } }] }),
   "requests above limits": one({
     resources: { limits: { cpu: "1", memory: "1Gi" }, requests: { cpu: "2", memory: "2Gi" } },
@@ -153,6 +178,18 @@ export const badPods: Readonly<Record<string, Json>> = {
   "mounts without what they need": mounts({ name: "", mountPath: "" }),
   "two mounts at one path": mounts({ name: "v", mountPath: "/v" }, { name: "v", mountPath: "/v" }),
   "a mount that needs privileges": mounts({ name: "v", mountPath: "/v", mountPropagation: "Bidirectional" }),
+  "mounts at odd paths": mounts(
+    { name: "v", mountPath: "a" },
+    { name: "v", mountPath: "/a:b" },
+    { name: "v", mountPath: "/b/../c" },
+    { name: "v", mountPath: "/d", subPath: "../d" },
+    { name: "v", mountPath: "/e", subPathExpr: "/e" },
+    { name: "v", mountPath: "/f", subPath: "f", subPathExpr: "f" },
+  ),
+  "paths in the container that are relative, or upon each other": one(
+    { workingDir: "a", terminationMessagePath: "v", volumeMounts: [{ name: "v", mountPath: "/v" }] },
+    { volumes: [{ name: "v", emptyDir: {} }] },
+  ),
   "a device that is no claim": one(
     { volumeDevices: [{ name: "v", devicePath: "/dev/a" }] },
     { volumes: [{ name: "v", emptyDir: {} }] },
@@ -175,6 +212,14 @@ export const badPods: Readonly<Record<string, Json>> = {
     livenessProbe: { exec: {} },
     readinessProbe: { httpGet: { port: "UPPER", httpHeaders: [{ name: "a b", value: "c" }] } },
     startupProbe: { tcpSocket: { port: 0 } },
+  }),
+  "a probe without a port": one({ livenessProbe: { grpc: { port: 0 } }, readinessProbe: { grpc: { port: 65_536 } } }),
+  "a probe of a port that is not there": one({ livenessProbe: { tcpSocket: { port: "none" } } }),
+  "hooks of two kinds and of none": one({
+    lifecycle: { postStart: { exec: { command: ["true"] }, httpGet: { port: 80 } }, preStop: {} },
+  }),
+  "hooks without what they need": one({
+    lifecycle: { postStart: { exec: {} }, preStop: { httpGet: { port: 0 } } },
   }),
   "a hook that sleeps too long": one({ lifecycle: { preStop: { sleep: { seconds: 60 } } } }),
   "a stop signal without an operating system": one({ lifecycle: { stopSignal: "SIGTERM" } }),
@@ -204,6 +249,22 @@ export const badPods: Readonly<Record<string, Json>> = {
       appArmorProfile: { type: "RuntimeDefault", localhostProfile: "a" },
     },
   }),
+  "profiles without names": one({
+    securityContext: {
+      seccompProfile: { type: "Localhost", localhostProfile: "" },
+      appArmorProfile: { type: "Localhost", localhostProfile: "" },
+    },
+  }),
+  "profiles that lie elsewhere": one(
+    { securityContext: { seccompProfile: { type: "Localhost", localhostProfile: "/etc/a" } } },
+    {
+      securityContext: {
+        seccompProfile: { type: "Localhost", localhostProfile: "../a" },
+        appArmorProfile: { type: "Localhost", localhostProfile: " a" },
+      },
+    },
+  ),
+  "capabilities that are none": one({ securityContext: { capabilities: { add: ["NONE_OF_THEM", ""] } } }),
   "sysctls that are none": one(
     {},
     {
@@ -260,6 +321,10 @@ export const badPods: Readonly<Record<string, Json>> = {
     },
   ),
   "node labels that are none": one({}, { nodeSelector: { "a b": "c" } }),
+  "a name of the host that is too long with its domain": one(
+    {},
+    { hostname: "h".repeat(63), subdomain: "s".repeat(63), setHostnameAsFQDN: true },
+  ),
   "a hostname for the host": one({}, { hostNetwork: true, hostnameOverride: "a" }),
   "rules without a policy": one({ restartPolicyRules: [{ action: "Restart" }] }),
   "a resize policy that cannot be": one(

@@ -59,14 +59,14 @@ const deliberate: readonly Entry[] = [
   },
   {
     pod: crashing,
-    field: new RegExp(String.raw`^later \w+Statuses\[\w+\]\.state\.${TERMINATED}`),
+    field: new RegExp(String.raw`^(settled|later) \w+Statuses\[\w+\]\.state\.${TERMINATED}`),
     kubelet: /./,
     reason: showsWait,
   },
   {
     pod: crashing,
-    field: /^later \w+Statuses\[\w+\]\.state\.waiting\.(reason|message)$/,
-    berth: /^(CrashLoopBackOff$|back-off 20s restarting failed container=)/,
+    field: /^(settled|later) \w+Statuses\[\w+\]\.state\.waiting\.(reason|message)$/,
+    berth: /^(CrashLoopBackOff$|back-off [12]0s restarting failed container=)/,
     reason: showsWait,
   },
   {
@@ -162,6 +162,13 @@ const endsTwice =
 const untilDeleted = "it is told again and again until the pod is deleted, and how often depends on when it is";
 
 const momentary: readonly Entry[] = [
+  {
+    pod: /^post-start-(by-http-fails|without-command|fails)$/,
+    field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
+    kubelet: ["143", "137"],
+    berth: ["143", "137"],
+    reason: "a hook that fails at once ends its container before that may have set up a handler for SIGTERM",
+  },
   {
     pod: "static-crash-loop",
     field: `gone ${main}.state.waiting.reason`,

@@ -55,6 +55,12 @@ export const waitsInPlace = (reason: string, name?: string) => (pod: Pod) =>
 export const runsBeside = (ended: string, name?: string) => (pod: Pod) =>
   statusOf(pod, ended)?.state?.terminated !== undefined && statusOf(pod, name)?.state?.running !== undefined;
 
+/** A container has ended, or waits for its restart. */
+export function isAtRest(pod: Pod, name?: string): boolean {
+  const { terminated, waiting } = statusOf(pod, name)?.state ?? {};
+  return terminated !== undefined || waiting?.reason === "CrashLoopBackOff";
+}
+
 /**
  * It has restarted once, waits for the next time, and is looked at again when that has ended too. The kubelet shows the wait when it is
  * over, right before the restart: only after that there is time to look, and to delete.
@@ -64,9 +70,8 @@ export const inCrashLoop = (name?: string): Pick<Play, "until" | "afterwards"> =
   afterwards: {
     kind: "wait",
     until: (pod) => {
-      const { restartCount = 0, state } = (pod && statusOf(pod, name)) ?? {};
-      const isAtRest = state?.terminated !== undefined || state?.waiting?.reason === "CrashLoopBackOff";
-      return restartCount > 1 && isAtRest;
+      const { restartCount = 0 } = (pod && statusOf(pod, name)) ?? {};
+      return pod !== undefined && restartCount > 1 && isAtRest(pod, name);
     },
   },
 });

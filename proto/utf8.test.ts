@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { beginningOf, fromUtf8, utf8 } from "./utf8.ts";
+import { beginningOf, fromUtf8, utf8, utf8Length } from "./utf8.ts";
 
 const rows: readonly [sentence: string, text: string][] = [
   ["nothing", ""],
@@ -17,6 +17,11 @@ for (const [sentence, text] of rows)
   test(`${sentence} is encoded as the platform does it`, () => {
     expect(utf8(text)).toEqual(new TextEncoder().encode(text));
   });
+
+test("bytes are counted as they are made, also those that are no text", () => {
+  const texts = [...rows.map(([, text]) => text), "a\u{d800}b", fromUtf8(Uint8Array.of(0x61, 0xff, 0xe4, 0xb8))];
+  expect(texts.map(utf8Length)).toEqual(texts.map((text) => utf8(text).length));
+});
 
 test("half of a surrogate pair, which is no character, becomes the replacement character", () => {
   expect(utf8("a\u{d800}b")).toEqual(new TextEncoder().encode("a\u{d800}b"));

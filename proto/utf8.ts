@@ -15,6 +15,16 @@ export function utf8(text: string): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
+/** How many bytes {@link utf8} makes of a text, without making them. */
+export function utf8Length(text: string): number {
+  let bytes = 0;
+  for (const char of text) {
+    const point = wellFormed(char.codePointAt(0) ?? 0);
+    bytes += point < 0x80 || isKeptByte(point) ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+  }
+  return bytes;
+}
+
 /**
  * The text that these bytes are. A byte that is no part of UTF-8 is kept as half of a surrogate pair, U+DC80 to U+DCFF, so that
  * {@link utf8} gives it back: values of Secrets may be any bytes.

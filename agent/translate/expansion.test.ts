@@ -39,6 +39,12 @@ test("all parts of one process count together", () => {
   expect(() => expand("$(A)", new Map([["A", "x".repeat(1 << 20)]]))).toThrow(tooLarge);
 });
 
+test("what counts is bytes: a text of letters that take three of them has a third of the room", () => {
+  const fits = "\u20ac".repeat(2 << 20);
+  expect(portion().take(fits)).toBe(fits);
+  expect(() => portion().take(`${fits}x`)).toThrow(tooLarge);
+});
+
 /** Whoever looks for the end of each of a million references needs minutes; a busy machine may take seconds for what else there is to do. */
 const LIMIT_MS = 20_000;
 test(

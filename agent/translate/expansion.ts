@@ -1,3 +1,4 @@
+import { utf8Length } from "../../proto/utf8.ts";
 import { TranslateError } from "./translate-error.ts";
 
 /** Replaces `$(NAME)` where the name is known, and `$$` by `$`; anything else stays as it is. */
@@ -20,7 +21,7 @@ const MOST_BYTES = 6 * 1024 * 1024;
 export function createPortion(container: string, reason: TranslateError["reason"]): Portion {
   let left = MOST_BYTES;
   const take = (text: string) => {
-    left -= text.length;
+    left -= utf8Length(text);
     if (left >= 0) return text;
     throw new TranslateError(
       reason,

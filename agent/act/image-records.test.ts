@@ -75,6 +75,26 @@ test("a pull that the runtime has refused leaves nothing, one whose end nobody h
   expect([left(), await records.of(IMAGE, REF)]).toEqual([[INTENT], { isPulledHere: true, record: undefined }]);
 });
 
+test("an image that was there before a pull whose end nobody has heard, and is there unchanged, is as it was", async () => {
+  const { start, left } = await nodeOf();
+  const records = start();
+  await records.begins(IMAGE, REF);
+  await records.failed(IMAGE, false);
+  expect(await records.of(IMAGE, "another")).toEqual({ isPulledHere: true, record: undefined });
+  expect(left()).toEqual([INTENT]);
+  expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere: false, record: undefined });
+  expect(left()).toEqual([]);
+});
+
+test("as long as another pull of it is under way nobody knows that", async () => {
+  const { start } = await nodeOf();
+  const records = start();
+  await records.begins(IMAGE, REF);
+  await records.begins(IMAGE, REF);
+  await records.failed(IMAGE, false);
+  expect((await records.of(IMAGE, REF)).isPulledHere).toBe(true);
+});
+
 test("of two pulls of one image the first end leaves the intent of the other one", async () => {
   const { start, left } = await nodeOf();
   const records = start();

@@ -18,8 +18,8 @@ import { createPulledRecords, MOST_BYTES, type RecordFiles, recordNames } from "
 export interface ImageRecords {
   /** What is written down of an image that is here. Rejects with `CriError` while what was left cannot be held against the runtime. */
   of(image: string, imageRef: string): Promise<RecordedImage>;
-  /** Before a pull. Rejects with `FilesError`: what nobody would know of is not pulled. */
-  begins(image: string): Promise<void>;
+  /** Before a pull; `before` is the runtime's reference of the image where it is on the node already. Rejects with `FilesError`: what nobody would know of is not pulled. */
+  begins(image: string, before?: string): Promise<void>;
   /** Never rejects: without a record the next pod has to show its right once more. */
   succeeded(image: string, imageRef: string, by: ImagePullCredentials): Promise<void>;
   /** `isKnown`: the runtime itself has said that it has not pulled it. Never rejects. */
@@ -83,12 +83,15 @@ export function createImageRecords({ root, refOf, clock, log }: ImageRecordsSett
   return {
     async of(image, imageRef) {
       await prepared();
+      // What was there before a pull, and is there unchanged, has nothing of that pull.
+      if (intents.isAsBefore(image, imageRef))
+        await orSay("that a pull has brought nothing could not be written down", image, () => intents.forget(image));
       const record = await records.of(imageRef);
       return { isPulledHere: records.has(imageRef) || intents.has(image), record };
     },
-    async begins(image) {
+    async begins(image, before) {
       await prepared();
-      await inTurn(() => intents.begins(image));
+      await inTurn(() => intents.begins(image, before));
     },
     succeeded: (image, imageRef, by) =>
       orSay("that an image was pulled could not be written down", image, async () => {

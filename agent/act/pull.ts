@@ -31,7 +31,7 @@ export interface PullSettings {
 
 export interface PullScene {
   readonly pod: Pod;
-  readonly observed: Pick<ObservedPod, "sandboxes">;
+  readonly observed: Pick<ObservedPod, "sandboxes" | "images">;
   readonly image: string;
   /** Called when the pull has its place. */
   readonly began: () => void;
@@ -55,8 +55,9 @@ export async function pullImage(settings: PullSettings, scene: PullScene, signal
   const mustBeNew = allContainers(pod.spec).some(
     (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
   );
+  const presence = observed.images.get(image);
   const pull = (ended: AbortSignal) =>
-    recorded(records, image, () =>
+    recorded(records, { image, before: presence?.present === true ? presence.ref : undefined }, () =>
       pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended })),
     );
   return await pulls.pull({ image, sharedBy: fingerprintOf(logins), mustBeNew, pull, began }, signal);
@@ -76,9 +77,13 @@ interface Pulled {
 }
 
 /** Writes down that the image is being pulled, and then by whose right it was. */
-async function recorded(records: PullSettings["records"], image: string, pull: () => Promise<Pulled>): Promise<string> {
+async function recorded(
+  records: PullSettings["records"],
+  { image, before }: { readonly image: string; readonly before: string | undefined },
+  pull: () => Promise<Pulled>,
+): Promise<string> {
   if (records === undefined) return (await pull()).imageRef;
-  await records.begins(image);
+  await records.begins(image, before);
   try {
     const { imageRef, login } = await pull();
     await records.succeeded(image, imageRef, credentialsOf(login));

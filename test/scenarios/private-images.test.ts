@@ -141,6 +141,20 @@ test("while the API server is away a pod starts again from the image that its Se
   ]);
 });
 
+test("an image that somebody has put there stays anybody's when a pull of it is given up", async () => {
+  const stage = await play(async (on) => {
+    on.runtime.addImage(IMAGE);
+    on.runtime.before.pullImage = () => new Promise(() => {});
+    await on.apply("eager", specOf([], "Always"));
+    await on.advance("2s");
+    await on.remove("eager", 0);
+    await on.advance("2s");
+    await on.apply("one", specOf([]));
+    await on.advance("5s");
+  });
+  expect(await stage.shown()).toEqual(["one Running, ready: a running"]);
+});
+
 test("an image that somebody has put there is anybody's, and so is one that needs no login", async () => {
   const stage = await play(async (on) => {
     on.runtime.registry.set("free:1", undefined);

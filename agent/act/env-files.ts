@@ -19,13 +19,22 @@ export async function readEnvFiles(root: Files, pod: Pod, container: Container):
     try {
       const bytes = await root.readBeneath(folder, path, Math.min(LARGEST_FILE_BYTES, bytesLeft));
       bytesLeft -= bytes.length;
-      files.set(key, parseEnvFile(fromUtf8(bytes)));
+      files.set(key, parseEnvFile(textOf(bytes)));
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
       files.set(key, isAbsent(error) ? "absent" : { unreadable: error.message });
     }
   }
   return files;
+}
+
+function textOf(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    // What is no UTF-8 keeps its bytes all the same, only more slowly.
+    return fromUtf8(bytes);
+  }
 }
 
 function isAbsent({ code }: FilesError): boolean {

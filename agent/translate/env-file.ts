@@ -77,7 +77,8 @@ function problemAt(at: number, what: string): { readonly problem: string } {
 function lengthProblem(lines: readonly string[], at: number): string | undefined {
   const line = lines[at] ?? "";
   // Most lines are so short that nobody has to count their bytes.
-  if (line.length * 3 <= LONGEST_LINE_BYTES || utf8(line).length <= LONGEST_LINE_BYTES) return undefined;
+  if (line.length * 3 <= LONGEST_LINE_BYTES) return undefined;
+  if (line.length <= LONGEST_LINE_BYTES && utf8(line).length <= LONGEST_LINE_BYTES) return undefined;
   return problemAt(at, `longer than ${LONGEST_LINE_BYTES} bytes`).problem;
 }
 

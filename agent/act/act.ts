@@ -165,10 +165,12 @@ async function removeWordsOf(
   { name, id }: Extract<Action, { kind: "removeContainer" }>,
 ): Promise<void> {
   const folder = logFolderOf(scene);
-  const attempt = scene.observed.containers.find((each) => each.id === id)?.attempt;
+  const instances = scene.observed.containers.filter((each) => each.name === name);
+  const attempt = instances.find((each) => each.id === id)?.attempt;
+  const others = instances.filter((each) => each.id !== id).map((each) => each.attempt);
   // Where a name can be no folder's, nobody has made a file of it.
   if (attempt === undefined || !isPathPart(name)) return;
-  if (folder !== undefined) await removeInstanceLogs(logs, folder, name, attempt);
+  if (folder !== undefined) await removeInstanceLogs(logs, folder, { name, attempt, others });
   await removeTerminationLog(root, { uid: scene.uid, container: name, attempt });
   if (scene.observed.pendingHooks.has(instanceKey({ name, attempt })))
     await root.remove(postStartMark(scene.uid, name, attempt));

@@ -21,9 +21,24 @@ async function diskOf(files: readonly string[]) {
   return { disk, logs, left };
 }
 
-const rows: readonly [sentence: string, files: readonly string[], attempt: number, left: readonly string[]][] = [
+const rows: readonly [
+  sentence: string,
+  files: readonly string[],
+  attempt: number,
+  left: readonly string[],
+  others?: readonly number[],
+][] = [
   ["the log of an instance goes, with what rotation made of it", ["1.log", ...rotated, "2.log"], 1, ["2.log"]],
-  ["the newest log stays", ["0.log", "1.log", ...rotated], 1, ["0.log", "1.log", ...rotated]],
+  ["the newest log stays, and what is older goes", ["0.log", "1.log", ...rotated], 1, ["1.log", ...rotated]],
+  ["what nobody came back for goes too", ["0.log", ...rotated, "2.log", "3.log"], 2, ["3.log"]],
+  ["what is newer stays", ["0.log", "1.log", "2.log", "3.log"], 1, ["2.log", "3.log"]],
+  [
+    "the log of an older instance that is still there stays",
+    ["0.log", "1.log", "2.log"],
+    1,
+    ["0.log", "2.log"],
+    [0, 2],
+  ],
   ["the only log stays", ["0.log"], 0, ["0.log"]],
   ["a log is newest by its number", ["9.log", "10.log"], 9, ["10.log"]],
   [
@@ -34,10 +49,10 @@ const rows: readonly [sentence: string, files: readonly string[], attempt: numbe
   ],
   ["what is not there is removed already", ["2.log"], 1, ["2.log"]],
 ];
-for (const [sentence, files, attempt, left] of rows)
+for (const [sentence, files, attempt, left, others = []] of rows)
   test(sentence, async () => {
     const disk = await diskOf(files);
-    await removeInstanceLogs(disk.logs, pod, "a", attempt);
+    await removeInstanceLogs(disk.logs, pod, { name: "a", attempt, others });
     expect(disk.left()).toEqual([...left]);
     expect(await disk.logs.stat(`${pod}/b/1.log`)).toBeDefined();
   });
@@ -45,15 +60,16 @@ for (const [sentence, files, attempt, left] of rows)
 test("a container whose name leads elsewhere, or that has no folder, has no logs", async () => {
   const { disk, logs } = await diskOf(["0.log", "1.log"]);
   const before = disk.paths();
-  for (const name of ["../b", ".", "", "c", `../${pod}/a`]) await removeInstanceLogs(logs, pod, name, 0);
-  await removeInstanceLogs(logs, "shop_other_u-2", "a", 0);
+  for (const name of ["../b", ".", "", "c", `../${pod}/a`])
+    await removeInstanceLogs(logs, pod, { name, attempt: 1, others: [] });
+  await removeInstanceLogs(logs, "shop_other_u-2", { name: "a", attempt: 1, others: [] });
   expect(disk.paths()).toEqual(before);
 });
 
 test("of a pod whose folder of logs is a link nothing is removed where it leads", async () => {
   const { disk, logs } = await diskOf(["0.log", "1.log"]);
   await logs.link("shop_other_u-2", pod);
-  await removeInstanceLogs(logs, "shop_other_u-2", "a", 0);
+  await removeInstanceLogs(logs, "shop_other_u-2", { name: "a", attempt: 1, others: [] });
   expect(disk.paths()).toContain(`/logs/${pod}/a/0.log`);
 });
 

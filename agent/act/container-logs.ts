@@ -20,25 +20,37 @@ export async function refuseLinksToLog(logs: Files, pod: Pod, container: string,
     );
 }
 
+/** One instance of a container, and the numbers of all others of which the runtime has something. */
+export interface LoggedInstance {
+  readonly name: string;
+  readonly attempt: number;
+  readonly others: readonly number[];
+}
+
 /**
- * Removes the log of one instance of a container, and what rotation has made of it. The newest log of a container stays in any case:
- * by its number instances are counted, should the runtime lose them all. What is not there is removed already. Throws `FilesError`.
+ * Removes the log of one instance of a container, those of all that were before it and of which nothing else is left, and what rotation has
+ * made of them. The newest log of a container stays in any case: it is of use to whoever asks why that instance ended, and by its number
+ * instances are counted, should the runtime lose them all. It goes with a later instance. What is not there is removed already. Throws
+ * `FilesError`.
  */
 export async function removeInstanceLogs(
   logs: Files,
   podFolder: string,
-  container: string,
-  attempt: number,
+  { name: container, attempt, others }: LoggedInstance,
 ): Promise<void> {
   // A name that the runtime tells might lead elsewhere, and so might a link; only what is found is gone into.
   if ((await logs.readLink(podFolder)) !== undefined) return;
   const folders = (await logs.list(podFolder)) ?? [];
   if (!folders.some(({ name, kind }) => name === container && kind === "directory")) return;
   const folder = `${podFolder}/${container}`;
-  const all = ((await logs.list(folder)) ?? []).map(({ name }) => ({ name, attempt: attemptOf(name) }));
-  const newest = Math.max(...all.map((each) => each.attempt ?? -1));
-  if (attempt >= newest) return;
-  for (const { name } of all.filter((each) => each.attempt === attempt)) await logs.remove(`${folder}/${name}`);
+  const all = ((await logs.list(folder)) ?? []).flatMap(({ name }) => {
+    const number = attemptOf(name);
+    return number === undefined ? [] : [{ name, number }];
+  });
+  const newest = Math.max(...all.map(({ number }) => number));
+  const isOver = ({ number }: (typeof all)[number]) =>
+    number <= attempt && number < newest && (number === attempt || !others.includes(number));
+  for (const { name } of all.filter(isOver)) await logs.remove(`${folder}/${name}`);
 }
 
 /** `3.log`, and of rotation `3.log.20060102-150405`, with `.gz` or `.tmp` behind it: all are of attempt 3. */

@@ -247,6 +247,32 @@ apiScenario(
   },
 );
 
+apiScenario(
+  "however often a pod begins anew, of each container there are the log that is written and the one before it",
+  async (stage) => {
+    const containers = [
+      container("a", { imagePullPolicy: "IfNotPresent" }),
+      container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+    ];
+    await stage.apply("web", { restartPolicy: "Never", containers });
+    for (let round = 0; round < 2; round++) {
+      await stage.advance("5s");
+      await stage.exit("watcher", 88);
+    }
+    await stage.advance("5s");
+  },
+  async ({ node, api }) => {
+    expect(api).toEqual(["web Running, ready: a running (restarts: 2), watcher running (restarts: 2)"]);
+    expect(node.filter((line) => /\/\d+\.log$/.test(line))).toEqual([
+      "/logs/default_web_UID/a/1.log",
+      "/logs/default_web_UID/a/2.log",
+      "/logs/default_web_UID/watcher/1.log",
+      "/logs/default_web_UID/watcher/2.log",
+    ]);
+  },
+  { apart: 3 },
+);
+
 test("a pod that is deleted while it begins anew ends as any other", async () => {
   const stage = await createStage();
   stage.runtime.programs.set("a", { onTerm: "ignores" });

@@ -60,39 +60,60 @@ test("an image without a record was put there by somebody else", async () => {
   expect(await start().of(IMAGE, REF)).toEqual({ isPulledHere: false, record: undefined });
 });
 
-test("a pull that the runtime has refused leaves nothing, one whose end nobody has heard leaves its intent", async () => {
+test("a pull that the runtime has refused leaves nothing", async () => {
   const { start, left } = await nodeOf();
   const records = start();
   await records.begins(IMAGE);
   await records.failed(IMAGE, true);
   expect(left()).toEqual([]);
-  await records.begins(IMAGE);
-  await records.failed(IMAGE, false);
-  expect(left()).toEqual([INTENT]);
-  // Nor does a later refusal say anything of that one.
-  await records.begins(IMAGE);
-  await records.failed(IMAGE, true);
-  expect([left(), await records.of(IMAGE, REF)]).toEqual([[INTENT], { isPulledHere: true, record: undefined }]);
 });
 
-test("an image that was there before a pull whose end nobody has heard, and is there unchanged, is as it was", async () => {
-  const { start, left } = await nodeOf();
-  const records = start();
-  await records.begins(IMAGE, REF);
-  await records.failed(IMAGE, false);
-  expect(await records.of(IMAGE, "another")).toEqual({ isPulledHere: true, record: undefined });
-  expect(left()).toEqual([INTENT]);
-  expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere: false, record: undefined });
-  expect(left()).toEqual([]);
-});
+const unheard: readonly [
+  sentence: string,
+  before: string | undefined,
+  after: string | undefined,
+  isPulledHere: boolean,
+][] = [
+  ["leaves an image that was there before, and is the same, to all", REF, REF, false],
+  ["that has brought nothing leaves nothing", undefined, undefined, false],
+  ["makes an image that has come since one that nobody has a right to", undefined, REF, true],
+  ["makes an image that is another since one that nobody has a right to", "before", REF, true],
+];
+for (const [sentence, before, after, isPulledHere] of unheard)
+  test(`a pull whose end nobody has heard ${sentence}`, async () => {
+    const { start, left, present } = await nodeOf();
+    const set = (ref: string | undefined) => (ref === undefined ? present.delete(IMAGE) : present.set(IMAGE, ref));
+    const records = start();
+    set(before);
+    await records.begins(IMAGE);
+    set(after);
+    await records.failed(IMAGE, false);
+    const record = isPulledHere ? expect.objectContaining({ credentialMapping: {} }) : undefined;
+    expect(left()).toEqual(isPulledHere ? [RECORD] : []);
+    expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere, record });
+    expect(await start().of(IMAGE, REF)).toEqual({ isPulledHere, record });
+  });
 
-test("as long as another pull of it is under way nobody knows that", async () => {
-  const { start } = await nodeOf();
+test("as long as the runtime cannot say what a pull has brought, what was not there before is nobody's", async () => {
+  const { start, left, present, node } = await nodeOf();
+  const ask = node.refOf;
+  present.set(IMAGE, "before");
   const records = start();
-  await records.begins(IMAGE, REF);
-  await records.begins(IMAGE, REF);
+  await records.begins(IMAGE);
+  expect(await records.of(IMAGE, "before")).toEqual({ isPulledHere: false, record: undefined });
+  node.refOf = () => Promise.reject(new CriError("UNAVAILABLE", "ImageStatus", "away"));
   await records.failed(IMAGE, false);
+  expect(left()).toEqual([INTENT]);
+  expect((await records.of(IMAGE, "before")).isPulledHere).toBe(false);
   expect((await records.of(IMAGE, REF)).isPulledHere).toBe(true);
+  // A refusal says nothing of what another pull has brought; that the image is still the same does.
+  node.refOf = ask;
+  await records.begins(IMAGE);
+  await records.failed(IMAGE, true);
+  expect(left()).toEqual([INTENT]);
+  await records.begins(IMAGE);
+  await records.failed(IMAGE, false);
+  expect(left()).toEqual([]);
 });
 
 test("of two pulls of one image the first end leaves the intent of the other one", async () => {
@@ -132,6 +153,32 @@ test("as long as the runtime cannot be asked, nobody is told anything", async ()
   node.refOf = ask;
   present.set(IMAGE, REF);
   expect((await records.of(IMAGE, REF)).record?.credentialMapping).toEqual({});
+});
+
+test("an image of which the runtime says nothing stays in doubt, and keeps nobody else waiting", async () => {
+  const { start, node, log, left } = await nodeOf({ [INTENT]: intentText });
+  node.refOf = () => Promise.reject(new CriError("UNKNOWN", "ImageStatus", "its content is broken"));
+  const records = start();
+  expect(await records.of("other:1", "another")).toEqual({ isPulledHere: false, record: undefined });
+  expect((await records.of(IMAGE, REF)).isPulledHere).toBe(true);
+  expect([left(), log.told()]).toEqual([[INTENT], ["warn: what is left of a pull cannot be taken up"]]);
+});
+
+test("as long as the records cannot be listed, each image passes for a pulled one, which is said once", async () => {
+  const { start, disk, log } = await nodeOf({ [RECORD]: recordText });
+  disk.before = (verb, path) => {
+    if (verb === "list" && path.endsWith("/pulled")) throw new FilesError("EIO", path, `${path} cannot be read`);
+  };
+  const records = start();
+  const known = { isPulledHere: true, record: expect.objectContaining({ imageRef: REF }) };
+  expect(await records.of("other:1", "another")).toEqual({ isPulledHere: true, record: undefined });
+  expect(await records.of(IMAGE, REF)).toEqual(known);
+  expect(log.told()).toEqual([
+    "warn: the records of images cannot be listed; until then pods have to show their right to each",
+  ]);
+  disk.before = () => {};
+  expect(await records.of("other:1", "another")).toEqual({ isPulledHere: false, record: undefined });
+  expect(await records.of(IMAGE, REF)).toEqual(known);
 });
 
 const torn: readonly [sentence: string, text: string][] = [

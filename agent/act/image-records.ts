@@ -1,3 +1,4 @@
+import { CriError } from "../../cri/error.ts";
 import type { Clock } from "../../host/clock.ts";
 import { FilesError } from "../../host/files.ts";
 import {
@@ -7,8 +8,14 @@ import {
 } from "../../proto/kubelet/image-records.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { type RecordedImage, withCredentials } from "../decide/image-access.ts";
-import { createPullIntents, PULLING } from "./pull-intents.ts";
-import { createPulledRecords, MOST_BYTES, type RecordFiles, recordNames } from "./pulled-records.ts";
+import { type BeforePull, createPullIntents, PULLING, type PullIntents } from "./pull-intents.ts";
+import {
+  createPulledRecords,
+  MOST_BYTES,
+  type PulledRecords,
+  type RecordFiles,
+  recordNames,
+} from "./pulled-records.ts";
 
 /**
  * What is written down of the images that this node has pulled, and by whose right. A pull begins with an intent; its end replaces that by a
@@ -16,14 +23,17 @@ import { createPulledRecords, MOST_BYTES, type RecordFiles, recordNames } from "
  * a right of his own.
  */
 export interface ImageRecords {
-  /** What is written down of an image that is here. Rejects with `CriError` while what was left cannot be held against the runtime. */
+  /**
+   * What is written down of an image that is here; as long as the records cannot be listed, each image passes for a pulled one. Rejects with
+   * `CriError` while a runtime that is away keeps what was left from being held against it.
+   */
   of(image: string, imageRef: string): Promise<RecordedImage>;
-  /** Before a pull; `before` is the runtime's reference of the image where it is on the node already. Rejects with `FilesError`: what nobody would know of is not pulled. */
-  begins(image: string, before?: string): Promise<void>;
+  /** Before a pull. Rejects with `FilesError`, since what nobody would know of is not pulled, and as `of` does. */
+  begins(image: string): Promise<void>;
   /** Never rejects: without a record the next pod has to show its right once more. */
   succeeded(image: string, imageRef: string, by: ImagePullCredentials): Promise<void>;
-  /** `isKnown`: the runtime itself has said that it has not pulled it. Never rejects. */
-  failed(image: string, isKnown: boolean): Promise<void>;
+  /** `isHeard`: the runtime itself has said that it has not pulled it; otherwise it is asked whether the image is another. Never rejects. */
+  failed(image: string, isHeard: boolean): Promise<void>;
   /** Never rejects. */
   learnt(image: string, imageRef: string, secret: ImagePullSecret): Promise<void>;
 }
@@ -34,44 +44,38 @@ export interface ImageRecordsSettings extends RecordFiles {
   readonly clock: Pick<Clock, "now">;
 }
 
-export function createImageRecords({ root, refOf, clock, log }: ImageRecordsSettings): ImageRecords {
+/** Keeps them in `root`, the kubelet's folder. What is left there is taken up with the first question. */
+export function createImageRecords(settings: ImageRecordsSettings): ImageRecords {
+  const { root, refOf, clock, log } = settings;
   const intents = createPullIntents(root);
   const records = createPulledRecords({ root, log });
   const inTurn = createTurns();
-  let ready: Promise<void> | undefined;
-
-  /** Takes up what was left, once; the images of it that are here were pulled, and nobody knows by whose right. */
-  function prepared(): Promise<void> {
-    ready ??= inTurn(takeUp).catch((error: unknown) => {
-      ready = undefined;
-      throw error;
-    });
-    return ready;
-  }
-
-  async function takeUp(): Promise<void> {
-    await records.find();
-    for (const name of await recordNames(root, PULLING))
-      await settle(`${PULLING}/${name}`).catch((error: unknown) => {
-        if (!(error instanceof FilesError)) throw error;
-        log.warn({ file: `${PULLING}/${name}`, err: error }, "what is left of a pull cannot be taken up");
-      });
-  }
-
-  async function settle(file: string): Promise<void> {
-    const image = decodePullIntent(await root.read(file, MOST_BYTES));
-    if (image === undefined) return log.warn({ file }, "this is no record of a pull; it is left alone");
-    intents.doubt(image);
-    const imageRef = await refOf(image);
-    if (imageRef === undefined) return;
-    await add(image, imageRef, undefined);
-    await intents.forget(image);
-  }
+  const left = createLeft(settings, { intents, records, add });
+  const prepared = () => left.prepared(inTurn);
 
   async function add(image: string, imageRef: string, by: ImagePullCredentials | undefined): Promise<void> {
     const lastUpdatedTime = formatTime(clock.now());
     const record = withCredentials(await records.of(imageRef), { image, imageRef, lastUpdatedTime }, by);
     if (record !== undefined) await records.keep(record);
+  }
+
+  /** What the runtime has of an image now; undefined where it does not say. */
+  async function present(image: string): Promise<BeforePull | undefined> {
+    try {
+      return { ref: await refOf(image) };
+    } catch (error) {
+      // Whoever pulls hears of it too; here it only means that nobody knows.
+      if (error instanceof CriError) return undefined;
+      throw error;
+    }
+  }
+
+  /** A pull whose end nobody has heard has brought what is other than before: to that everybody has to show a right of his own. */
+  async function endedUnheard(image: string, after: BeforePull | undefined): Promise<void> {
+    const before = intents.before(image);
+    if (before === undefined || after === undefined) return intents.doubt(image);
+    if (after.ref !== undefined && after.ref !== before.ref) await add(image, after.ref, undefined);
+    intents.trust(image);
   }
 
   /** What cannot be written is no reason to stop anything; it is only strict on those who come later. */
@@ -83,14 +87,13 @@ export function createImageRecords({ root, refOf, clock, log }: ImageRecordsSett
   return {
     async of(image, imageRef) {
       await prepared();
-      // What was there before a pull, and is there unchanged, has nothing of that pull.
-      if (intents.isAsBefore(image, imageRef))
-        await orSay("that a pull has brought nothing could not be written down", image, () => intents.forget(image));
       const record = await records.of(imageRef);
-      return { isPulledHere: records.has(imageRef) || intents.has(image), record };
+      const isPulledHere = !left.isKnown() || records.has(imageRef) || intents.has(image, imageRef);
+      return { isPulledHere, record };
     },
-    async begins(image, before) {
+    async begins(image) {
       await prepared();
+      const before = await present(image);
       await inTurn(() => intents.begins(image, before));
     },
     succeeded: (image, imageRef, by) =>
@@ -99,15 +102,86 @@ export function createImageRecords({ root, refOf, clock, log }: ImageRecordsSett
         intents.trust(image);
         await intents.ended(image);
       }),
-    failed: (image, isKnown) =>
-      orSay("that an image is not being pulled any more could not be written down", image, async () => {
-        if (!isKnown) intents.doubt(image);
+    async failed(image, isHeard) {
+      const after = isHeard ? undefined : await present(image);
+      await orSay("that an image is not being pulled any more could not be written down", image, async () => {
+        if (!isHeard) await endedUnheard(image, after);
         await intents.ended(image);
-      }),
+      });
+    },
     learnt: (image, imageRef, secret) =>
       orSay("by which Secret an image is to be had could not be written down", image, () =>
         add(image, imageRef, { kubernetesSecrets: [secret] }),
       ),
+  };
+}
+
+interface Kept {
+  readonly intents: PullIntents;
+  readonly records: Pick<PulledRecords, "find">;
+  /** Writes down that an image was pulled by nobody knows whose right. */
+  readonly add: (image: string, imageRef: string, by: undefined) => Promise<void>;
+}
+
+/** What an agent before us has left. Where it cannot be listed, that is said once, and it is tried again whenever somebody asks. */
+function createLeft({ root, refOf, log }: ImageRecordsSettings, { intents, records, add }: Kept) {
+  let ready: Promise<void> | undefined;
+  let isKnown = false;
+  let isSaid = false;
+
+  /** Takes it up; the images of it that are here were pulled, and nobody knows by whose right. */
+  async function takeUp(): Promise<void> {
+    for (const name of await list())
+      await settle(`${PULLING}/${name}`).catch((error: unknown) => {
+        const isOfImage = error instanceof CriError && error.code !== "UNAVAILABLE";
+        if (!isOfImage && !(error instanceof FilesError)) throw error;
+        log.warn({ file: `${PULLING}/${name}`, err: error }, "what is left of a pull cannot be taken up");
+      });
+  }
+
+  /** None where they cannot be listed. */
+  async function list(): Promise<readonly string[]> {
+    try {
+      await records.find();
+      const names = await recordNames(root, PULLING);
+      [isKnown, isSaid] = [true, false];
+      return names;
+    } catch (error) {
+      if (!(error instanceof FilesError)) throw error;
+      const what = "the records of images cannot be listed; until then pods have to show their right to each";
+      if (!isSaid) log.warn({ err: error }, what);
+      isSaid = true;
+      return [];
+    }
+  }
+
+  async function settle(file: string): Promise<void> {
+    const image = decodePullIntent(await root.read(file, MOST_BYTES));
+    if (image === undefined) return log.warn({ file }, "this is no record of a pull; it is left alone");
+    if (intents.isUnderWay(image)) return;
+    intents.doubt(image);
+    const imageRef = await refOf(image);
+    if (imageRef === undefined) return;
+    await add(image, imageRef, undefined);
+    await intents.forget(image);
+  }
+
+  return {
+    isKnown: () => isKnown,
+    /** Resolves when it was taken up, once. Rejects with `CriError` where the runtime is away. */
+    prepared(inTurn: (work: () => Promise<void>) => Promise<void>): Promise<void> {
+      const again = () => {
+        ready = undefined;
+      };
+      ready ??= inTurn(takeUp).then(
+        () => (isKnown ? undefined : again()),
+        (error: unknown) => {
+          again();
+          throw error;
+        },
+      );
+      return ready;
+    },
   };
 }
 

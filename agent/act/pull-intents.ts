@@ -3,58 +3,73 @@ import { encodePullIntent } from "../../proto/kubelet/image-records.ts";
 import { imageOf } from "../decide/image.ts";
 import { fileNameOf, writeRecord } from "./pulled-records.ts";
 
-/** The files that tell of pulls that are under way, or whose end nobody has heard. Each rejects with `FilesError`. */
+/** What the runtime had of an image before its pull. */
+export interface BeforePull {
+  /** Undefined: the image was not there. */
+  readonly ref: string | undefined;
+}
+
+/** The files that tell of pulls that are under way, or of which nobody knows what they have brought. Each rejects with `FilesError`. */
 export interface PullIntents {
-  has(image: string): boolean;
-  /** `before` is the runtime's reference of the image where it is on the node already. */
-  begins(image: string, before: string | undefined): Promise<void>;
-  /** One pull of the image has ended; the file goes with the last one, unless one has ended unheard. */
+  /** Whether such a pull may have brought this. What was there before, it has not. */
+  has(image: string, imageRef: string): boolean;
+  isUnderWay(image: string): boolean;
+  areAnyUnderWay(): boolean;
+  /** As it was before the first of the pulls that the file tells of; undefined where nobody knows. */
+  before(image: string): BeforePull | undefined;
+  begins(image: string, before: BeforePull | undefined): Promise<void>;
+  /** One pull of the image has ended; the file goes with the last one, unless the image is a doubtful one. */
   ended(image: string): Promise<void>;
-  /** True for an image that no pull has changed although one has ended unheard, and none is under way: it is there as it was before. */
-  isAsBefore(image: string, imageRef: string): boolean;
   /** The image may come, or be there, by nobody knows whose right. */
   doubt(image: string): void;
-  /** By whose right it is there is written down. */
+  /** By whose right it is there is written down, or no pull has brought it. */
   trust(image: string): void;
   forget(image: string): Promise<void>;
 }
 
-export const PULLING = "image_manager/pulling";
+interface Intent {
+  /** How many pulls of this agent there are of the image. */
+  readonly pulls: number;
+  readonly before: BeforePull | undefined;
+  readonly isDoubtful: boolean;
+}
 
+export const PULLING = "image_manager/pulling";
+const LEFT: Intent = { pulls: 0, before: undefined, isDoubtful: false };
+
+/** Keeps them in `root`, the kubelet's folder; what a dead agent has left there is doubted by whoever finds it. */
 export function createPullIntents(root: Pick<Files, "write" | "remove" | "makeFolder">): PullIntents {
-  /** Images with a file, and how many pulls of this agent there are of each. A left file may name one without its tag. */
-  const pulls = new Map<string, number>();
-  const doubtful = new Set<string>();
-  /** What there was before the first of the pulls that are under way, or have ended unheard. */
-  const present = new Map<string, string | undefined>();
+  /** By image. A left file may name one without its tag. */
+  const intents = new Map<string, Intent>();
+  const change = (image: string, changes: Partial<Intent>) =>
+    intents.set(image, { ...(intents.get(image) ?? LEFT), ...changes });
 
   async function forget(image: string): Promise<void> {
     await root.remove(`${PULLING}/${fileNameOf(image)}`);
-    pulls.delete(imageOf({ image }));
-    doubtful.delete(imageOf({ image }));
-    present.delete(imageOf({ image }));
+    intents.delete(imageOf({ image }));
   }
 
   return {
-    has: (image) => pulls.has(image),
+    has(image, imageRef) {
+      const intent = intents.get(image);
+      return intent !== undefined && intent.before?.ref !== imageRef;
+    },
+    isUnderWay: (image) => (intents.get(image)?.pulls ?? 0) > 0,
+    areAnyUnderWay: () => [...intents.values()].some(({ pulls }) => pulls > 0),
+    before: (image) => intents.get(image)?.before,
     async begins(image, before) {
-      if (!pulls.has(image)) {
-        await writeRecord(root, PULLING, image, encodePullIntent(image));
-        present.set(image, before);
-      }
-      pulls.set(image, (pulls.get(image) ?? 0) + 1);
+      const known = intents.get(image);
+      if (known === undefined) await writeRecord(root, PULLING, image, encodePullIntent(image));
+      change(image, { pulls: (known?.pulls ?? 0) + 1, before: known === undefined ? before : known.before });
     },
     async ended(image) {
-      const left = Math.max(0, (pulls.get(image) ?? 0) - 1);
-      pulls.set(image, left);
-      if (left === 0 && !doubtful.has(image)) await forget(image);
+      const { pulls, isDoubtful } = intents.get(image) ?? LEFT;
+      const left = Math.max(0, pulls - 1);
+      change(image, { pulls: left });
+      if (left === 0 && !isDoubtful) await forget(image);
     },
-    isAsBefore: (image, imageRef) => doubtful.has(image) && pulls.get(image) === 0 && present.get(image) === imageRef,
-    doubt(image) {
-      pulls.set(imageOf({ image }), pulls.get(imageOf({ image })) ?? 0);
-      doubtful.add(imageOf({ image }));
-    },
-    trust: (image) => void doubtful.delete(image),
+    doubt: (image) => void change(imageOf({ image }), { isDoubtful: true }),
+    trust: (image) => void change(image, { isDoubtful: false }),
     forget,
   };
 }

@@ -31,7 +31,7 @@ export interface PullSettings {
 
 export interface PullScene {
   readonly pod: Pod;
-  readonly observed: Pick<ObservedPod, "sandboxes" | "images">;
+  readonly observed: Pick<ObservedPod, "sandboxes">;
   readonly image: string;
   /** Called when the pull has its place. */
   readonly began: () => void;
@@ -55,10 +55,9 @@ export async function pullImage(settings: PullSettings, scene: PullScene, signal
   const mustBeNew = allContainers(pod.spec).some(
     (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
   );
-  const presence = observed.images.get(image);
   const pull = (ended: AbortSignal) =>
-    recorded(records, { image, before: presence?.present === true ? presence.ref : undefined }, () =>
-      pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended })),
+    recorded(records, image, () =>
+      pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended }), ended),
     );
   return await pulls.pull({ image, sharedBy: fingerprintOf(logins), mustBeNew, pull, began }, signal);
 }
@@ -77,13 +76,9 @@ interface Pulled {
 }
 
 /** Writes down that the image is being pulled, and then by whose right it was. */
-async function recorded(
-  records: PullSettings["records"],
-  { image, before }: { readonly image: string; readonly before: string | undefined },
-  pull: () => Promise<Pulled>,
-): Promise<string> {
+async function recorded(records: PullSettings["records"], image: string, pull: () => Promise<Pulled>): Promise<string> {
   if (records === undefined) return (await pull()).imageRef;
-  await records.begins(image, before);
+  await records.begins(image);
   try {
     const { imageRef, login } = await pull();
     await records.succeeded(image, imageRef, credentialsOf(login));
@@ -102,9 +97,11 @@ function credentialsOf(login: RegistryLogin | undefined): ImagePullCredentials {
   return { kubernetesSecrets: [{ ...owner, credentialHash: hashOfLogin(login) }] };
 }
 
+/** By each login in turn: a registry that one of them does not reach may be reached by the next one. */
 async function pullWithAny(
   logins: readonly RegistryLogin[],
   pull: (auth: AuthConfig | undefined) => Promise<string>,
+  givenUp: AbortSignal,
 ): Promise<Pulled> {
   if (logins.length === 0) return { imageRef: await pull(undefined), login: undefined };
   const failures: CriError[] = [];
@@ -113,21 +110,25 @@ async function pullWithAny(
       const { username, password } = login;
       return { imageRef: await pull(AuthConfig.fromPartial({ username, password })), login };
     } catch (error) {
-      if (!isRefusal(error)) throw error;
+      if (givenUp.aborted || !(error instanceof CriError)) throw error;
       failures.push(error);
     }
   throw together(failures);
 }
 
-/** The runtime itself has said no; of anything else nobody knows how it has ended. */
-function isRefusal(error: unknown): error is CriError {
-  return error instanceof CriError && !UNHEARD.has(error.code);
+/** The runtime itself has said no, to each login; of anything else nobody knows how it has ended. */
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof CriError) || UNHEARD.has(error.code)) return false;
+  return !(error.cause instanceof CriError) || isRefusal(error.cause);
 }
 
+/** The runtime also answers DEADLINE_EXCEEDED for a registry that does not. */
 const UNHEARD: ReadonlySet<CriCode> = new Set(["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"]);
 
 /** As the kubelet lists them: each once, in brackets where they are several. */
 function together(failures: readonly CriError[]): CriError | undefined {
   const words = new Set(failures.map((error) => (error.code === "UNKNOWN" ? error.details : asRpcError(error))));
-  return words.size > 1 ? new CriError("UNKNOWN", "PullImage", `[${[...words].join(", ")}]`) : failures[0];
+  if (words.size <= 1) return failures[0];
+  const cause = failures.find((error) => !isRefusal(error));
+  return new CriError("UNKNOWN", "PullImage", `[${[...words].join(", ")}]`, cause && { cause });
 }

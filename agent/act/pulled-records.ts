@@ -25,8 +25,10 @@ export const MOST_BYTES = 1 << 20;
 /** More than a node has in use. */
 const MOST_KNOWN = 1_024;
 
+/** Keeps them in `root`, the kubelet's folder; what was read once is kept in memory. */
 export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
   const written = new Set<string>();
+  let isListed = false;
   const known = new Map<string, ImagePulledRecord | undefined>();
 
   async function read(imageRef: string): Promise<ImagePulledRecord | undefined> {
@@ -36,6 +38,7 @@ export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
       throw error;
     });
     if (record?.imageRef === imageRef) return record;
+    if (!isListed) return undefined;
     log.warn({ file, imageRef }, "the record of an image cannot be read; its pods have to show their right to it anew");
     return undefined;
   }
@@ -52,12 +55,13 @@ export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
   return {
     async find() {
       for (const name of await recordNames(root, FOLDER)) written.add(name);
+      isListed = true;
     },
     has,
     async of(imageRef) {
-      if (!has(imageRef)) return undefined;
+      if (isListed && !has(imageRef)) return undefined;
       const record = known.has(imageRef) ? known.get(imageRef) : await read(imageRef);
-      remember(imageRef, record);
+      if (isListed) remember(imageRef, record);
       return record;
     },
     async keep(record) {
@@ -91,6 +95,7 @@ export async function recordNames(root: Pick<Files, "list">, folder: string): Pr
   return entries.map(({ name }) => name).filter((name) => name.startsWith("sha256-") && !name.endsWith(".tmp"));
 }
 
+/** As the kubelet calls a file about an image or a reference to one: `sha256-` and the hash in hex (cacheFilename in pkg/kubelet/images/pullmanager). */
 export function fileNameOf(subject: string): string {
   return `sha256-${createHash("sha256").update(subject).digest("hex")}`;
 }

@@ -1,6 +1,7 @@
 // Images that are on the node already, and were pulled by somebody's login: who else may use them (KEP-2535).
 import { expect, test } from "bun:test";
-import { secrets } from "../../kube/resource.ts";
+import { CriError } from "../../cri/error.ts";
+import { pods, secrets } from "../../kube/resource.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { rest } from "../fakes/clock.ts";
 import { apiScenario, play } from "./api-scenario.ts";
@@ -166,6 +167,53 @@ test("an image that somebody has put there is anybody's, and so is one that need
     await on.advance("2s");
   });
   expect(await stage.shown()).toEqual(["free", "one", "other"].map((name) => `${name} Running, ready: a running`));
+});
+
+test("a registry that does not answer takes an image that somebody has put there from nobody", async () => {
+  const silence = () => new CriError("DEADLINE_EXCEEDED", "PullImage", "dial tcp 192.0.2.1:443: i/o timeout");
+  const stage = await play(async (on) => {
+    on.runtime.addImage(IMAGE);
+    on.runtime.failures.pullImage = Array.from({ length: 20 }, silence);
+    await on.apply("eager", specOf([], "Always"));
+    await on.advance("2s");
+    await on.apply("one", specOf([]));
+    await on.advance("2s");
+    await on.stop();
+    await on.start();
+    await on.apply("quiet", specOf([], "Never"));
+    await on.advance("2s");
+  });
+  expect(await stage.shown()).toEqual([
+    expect.stringMatching(/^eager Pending: a waiting (ErrImagePull|ImagePullBackOff)$/),
+    "one Running, ready: a running",
+    "quiet Running, ready: a running",
+  ]);
+});
+
+test("nor does a pod that is deleted while it pulls the image anew", async () => {
+  const stage = await play(async (on) => {
+    on.runtime.addImage(IMAGE);
+    on.runtime.hang("pullImage");
+    await on.apply("eager", specOf([], "Always"));
+    await on.advance("2s");
+    await on.kube.user.delete(pods("default"), "eager", { gracePeriodSeconds: 0 });
+    await on.advance("2s");
+    await on.apply("one", specOf([], "Never"));
+    await on.advance("2s");
+  });
+  expect(await stage.shown()).toEqual(["one Running, ready: a running"]);
+});
+
+test("a login by which the registry is not reached keeps the next one from nothing", async () => {
+  const stage = await play(async (on) => {
+    offerImage(on);
+    await addPullSecret(on, "wrong", "captain:guess");
+    await addPullSecret(on, "right", LOGIN);
+    on.runtime.failures.pullImage = [new CriError("DEADLINE_EXCEEDED", "PullImage", "i/o timeout")];
+    await on.apply("owner", specOf(["wrong", "right"]));
+    await on.advance("500ms");
+  });
+  expect(await stage.shown()).toEqual(["owner Running, ready: a running"]);
 });
 
 const withPolicy = async (options: StageOptions, run: (stage: Stage) => Promise<void>): Promise<Stage> => {

@@ -78,8 +78,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: prepare volumes
-      0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)

@@ -1,19 +1,25 @@
 import { expect, test } from "bun:test";
 import { type Exec, ExecError } from "../host/exec.ts";
+import { FilesError } from "../host/files.ts";
 import { FakeDisk } from "../test/fakes/files.ts";
 import { nodeSettings } from "../test/fakes/observed-node.ts";
 import { readIdSpace } from "./subordinate-ids.ts";
 
 interface Scene {
   readonly passwd?: string;
+  /** The disk cannot give it back. */
+  readonly isBroken?: boolean;
   readonly users?: string | Error;
   readonly groups?: string;
 }
 
-async function read({ passwd, users = "", groups = "" }: Scene) {
+async function read({ passwd, isBroken = false, users = "", groups = "" }: Scene) {
   const disk = new FakeDisk(() => 0);
   if (passwd !== undefined) await disk.at("/").makeFolder("etc", 0o755);
   if (passwd !== undefined) await disk.at("/").write("etc/passwd", passwd, 0o644);
+  disk.before = (verb, path) => {
+    if (isBroken && verb === "readEnd") throw new FilesError("EIO", path, `${path} failed: input/output error`);
+  };
   const asked: string[] = [];
   const exec: Exec = {
     async run(argv) {
@@ -39,7 +45,15 @@ test("a machine without a user kubelet gives pods all ids but its own, and nobod
   expect(await read({ passwd: "root:x:0:0::/root:/bin/sh\nkubelets:x:1:1::/:\n" })).toEqual({ space: all, asked: [] });
 });
 
-test("so does one where nothing can tell what is set aside", async () => {
+test("one whose users cannot be read may have a user kubelet, so the start ends", async () => {
+  expect(await read({ passwd: withUser, isBroken: true })).toEqual({
+    space:
+      "StartError: nobody can tell whether there is a user kubelet: /etc/passwd failed: input/output error: put that in order",
+    asked: [],
+  });
+});
+
+test("ids that nothing can tell of are not set aside", async () => {
   const users = failed("", Object.assign(new Error("spawn getsubids ENOENT"), { code: "ENOENT" }));
   expect((await read({ passwd: withUser, users })).space).toEqual(all);
 });

@@ -2,7 +2,7 @@ import { type Exec, ExecError } from "../host/exec.ts";
 import type { Files } from "../host/files.ts";
 import { FilesError } from "../host/files.ts";
 import type { Config } from "./config/config.ts";
-import { StartError } from "./start-error.ts";
+import { failStart, StartError } from "./start-error.ts";
 import { type IdSpace, idSpaceOf, type Subids } from "./translate/id-space.ts";
 
 const LARGEST_PASSWD_BYTES = 16 * 1024 * 1024;
@@ -10,7 +10,7 @@ const ANSWER_WITHIN_MS = 10_000;
 
 export interface IdSources {
   /** Rooted at `/`. */
-  readonly machine: Pick<Files, "read">;
+  readonly machine: Pick<Files, "readEnd">;
   readonly exec: Exec;
   /** Where programs are looked for. */
   readonly path: string;
@@ -29,14 +29,16 @@ export async function readIdSpace(config: Pick<Config, "idsPerPod" | "node">, so
   throw new StartError(`${whose}: ${space}`);
 }
 
-/** Its absence says that nobody has set ids aside; `getsubids` could not tell that from a directory of users that is away. */
-async function hasKubeletUser(machine: Pick<Files, "read">): Promise<boolean> {
-  try {
-    return /^kubelet:/m.test(await machine.read("etc/passwd", LARGEST_PASSWD_BYTES));
-  } catch (error) {
-    if (error instanceof FilesError) return false;
-    throw error;
-  }
+/**
+ * Its absence says that nobody has set ids aside; `getsubids` could not tell that from a directory of users that is away. What cannot be
+ * read says nothing. The comments of users need not be UTF-8.
+ */
+async function hasKubeletUser(machine: Pick<Files, "readEnd">): Promise<boolean> {
+  const users = await machine.readEnd("etc/passwd", LARGEST_PASSWD_BYTES).catch((error: unknown) => {
+    if (error instanceof FilesError && error.code === "ENOENT") return "";
+    return failStart("nobody can tell whether there is a user kubelet", "put that in order")(error);
+  });
+  return /^kubelet:/m.test(users);
 }
 
 async function askForSubids({ exec, path }: IdSources): Promise<Subids | undefined> {

@@ -102,6 +102,8 @@ export interface NodeConfig {
   readonly evictionSoftGracePeriodMs: Readonly<Record<string, number>>;
   readonly evictionMinimumReclaim: Readonly<Record<string, string>>;
   readonly evictionPressureTransitionPeriodMs: number;
+  /** Those that are carried out and whose gates are on. */
+  readonly declaredFeatures: readonly string[];
   /** -1: no limit. */
   readonly nodeStatusMaxImages: number;
   readonly nodeStatusUpdateFrequencyMs: number;

@@ -273,4 +273,8 @@ export const heededGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "KubeletCrashLoopBackOffMax",
   "KubeletEnsureSecretPulledImages",
   "KubeletServiceAccountTokenForCredentialProviders",
+  "RestartAllContainersOnContainerExits",
 ]);
+
+/** Gates of features that a node declares: one enters this list with the change that carries it out, and not before. */
+export const declaredGates = ["RestartAllContainersOnContainerExits"] as const satisfies readonly FeatureGateName[];

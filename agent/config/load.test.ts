@@ -300,6 +300,9 @@ describe("the node", () => {
     const { config } = await load(argv, { "/config": text });
     expect(config.node).toMatchInlineSnapshot(`
       {
+        "declaredFeatures": [
+          "RestartAllContainersOnContainerExits",
+        ],
         "enableControllerAttachDetach": true,
         "evictionHard": {
           "imagefs.available": "15%",
@@ -340,6 +343,13 @@ describe("the node", () => {
         },
       }
     `);
+  });
+
+  test("it declares no feature whose gate is off", async () => {
+    const declared = async (text: string) => (await load([], { "/config": text })).config.node.declaredFeatures;
+    const off = "featureGates: {RestartAllContainersOnContainerExits: false}\n";
+    expect([await declared(""), await declared(off)]).toEqual([["RestartAllContainersOnContainerExits"], []]);
+    expect(await declared("featureGates: {AllBeta: false}\n")).toEqual([]);
   });
 });
 
@@ -399,6 +409,7 @@ describe("a setting without effect yet is warned of, with what happens instead",
       ["/config:3: the feature gate MemoryQoS is known but has no effect yet"],
     ],
     ["a gate that is heeded is not", [], "featureGates: {KubeletCrashLoopBackOffMax: false}", []],
+    ["nor is that of a restart of all", [], "featureGates: {RestartAllContainersOnContainerExits: false}", []],
     ["no version asked for", ["--version=false"], "", []],
     [
       "a version to report starts the agent",

@@ -2,6 +2,7 @@ import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/node.ts";
 import type { ClusterPlace, Config, NodeConfig, RequestRate } from "./config.ts";
 import { parseDuration } from "./duration.ts";
+import { declaredGates } from "./feature-gates.ts";
 import { flagGroups } from "./flag-table.ts";
 import { resolveGates } from "./gates.ts";
 import type { Settings } from "./settings.ts";
@@ -72,7 +73,7 @@ export function resolveConfig(
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
     kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
     events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
-    node: resolveNode(kubelet, flags),
+    node: { ...resolveNode(kubelet, flags), declaredFeatures: declaredGates.filter((name) => gates[name]) },
   };
 }
 
@@ -81,7 +82,10 @@ function rateOf(qps: number, burst: number): RequestRate | undefined {
   return qps === 0 ? undefined : { qps, burst: Math.max(1, burst) };
 }
 
-function resolveNode(kubelet: KubeletConfiguration, { nodeLabels, cloudProvider }: FlagSettings): NodeConfig {
+function resolveNode(
+  kubelet: KubeletConfiguration,
+  { nodeLabels, cloudProvider }: FlagSettings,
+): Omit<NodeConfig, "declaredFeatures"> {
   return {
     registerNode: kubelet.registerNode,
     labels: nodeLabels,

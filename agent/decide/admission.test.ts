@@ -57,6 +57,19 @@ const os = "PodOSNotSupported: Failed to admit pod as the OS field doesn't match
 const noAppArmor = { hasAppArmor: false };
 const appArmor = "AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host";
 
+const restartAll =
+  "PodFeatureUnsupported: Pod requires node features that are not available: RestartAllContainersOnContainerExits";
+const restartsAll: Given = {
+  initContainers: [
+    {
+      name: "first",
+      image: "busybox:1",
+      restartPolicy: "Never",
+      restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [88] } }],
+    },
+  ],
+};
+
 interface Scene extends Partial<Omit<AdmissionScene, "node" | "occupancy">> {
   readonly others?: readonly DesiredPod[];
   readonly told?: Node | "unknown";
@@ -286,6 +299,16 @@ const rows: readonly [name: string, desired: DesiredPod, scene: Scene, says: str
   ],
   ["none to be enforced", pod(confined("Unconfined")), { machine: noAppArmor }, "admitted"],
   ["one that is enforced", pod(confined("RuntimeDefault")), {}, "admitted"],
+
+  ["a restart of all its containers", pod(restartsAll), {}, "admitted"],
+  ["one where the gate for it is off", pod(restartsAll), { settings: { declaredFeatures: [] } }, restartAll],
+  [
+    "the same of a static pod",
+    pod({ isStatic: true, ...restartsAll }),
+    { settings: { declaredFeatures: [] } },
+    restartAll,
+  ],
+  ["others need no such feature", pod(), { settings: { declaredFeatures: [] } }, "admitted"],
 
   ["ours", pod({ os: { name: "linux" }, labels: { "kubernetes.io/os": "linux" } }), {}, "admitted"],
 

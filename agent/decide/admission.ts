@@ -6,6 +6,7 @@ import type { DesiredPod, Rejection } from "./desired.ts";
 import { isExtendedResource } from "./node-resources.ts";
 import { isNodeWanted, toleratesNode } from "./node-selection.ts";
 import { type Claim, claimOf, type Occupancy } from "./places.ts";
+import { mayRestartAll } from "./restart-all.ts";
 import { asksForDevices, unsupported } from "./support.ts";
 
 /** What an answer depends on beside the pod. */
@@ -74,17 +75,24 @@ function failureOf(desired: DesiredPod, scene: AdmissionScene): Failure | undefi
   const lacks = lackingResources(claim, node, occupancy);
   const other = placementFailure(desired, claim, node, occupancy);
   const [lack] = lacks;
-  const devices = deviceFailure(desired);
-  const confinement = appArmorFailure(desired, node);
-  if (lack === undefined) return other ?? confinement ?? devices;
+  const last = appArmorFailure(desired, node) ?? featureFailure(desired, node) ?? deviceFailure(desired);
+  if (lack === undefined) return other ?? last;
   if (!claim.isCritical) return outOf(lack);
   // For want of resources alone no critical pod is rejected: others have to make room, as far as there are any.
-  return other ?? preemptionFailure(claim, lacks, occupancy) ?? confinement ?? devices;
+  return other ?? preemptionFailure(claim, lacks, occupancy) ?? last;
 }
 
 /** Nobody hands out devices yet: a pod that the node has enough of them for would run without. One of the API waits for them. */
 function deviceFailure({ pod, source }: DesiredPod): Failure | undefined {
   return source.kind !== "api" && asksForDevices(pod) ? { dependsOn: "pod", ...unsupported() } : undefined;
+}
+
+const RESTART_ALL = "RestartAllContainersOnContainerExits";
+
+/** Where the gate of a feature is off, nodes without it are told of to schedulers, and no pod that comes all the same is taken. */
+function featureFailure({ pod }: DesiredPod, { declaredFeatures }: AdmittingNode): Failure | undefined {
+  if (!mayRestartAll(pod.spec) || declaredFeatures.includes(RESTART_ALL)) return undefined;
+  return { dependsOn: "pod", ...unsupported([RESTART_ALL]) };
 }
 
 /** A profile that nothing here enforces would be a promise that is not kept. */

@@ -13,6 +13,7 @@ export interface AdmittingNode extends NodeTraits {
   readonly isHeard: boolean;
   /** Whether profiles of AppArmor can be enforced. */
   readonly hasAppArmor: boolean;
+  readonly declaredFeatures: readonly string[];
 }
 
 /** What of the configuration it is made of. */
@@ -20,6 +21,7 @@ export interface AdmittingSettings extends ResourceSettings {
   readonly nodeName: string;
   /** `--node-labels`. */
   readonly labels: Readonly<Record<string, string>>;
+  readonly declaredFeatures: readonly string[];
 }
 
 /**
@@ -31,11 +33,12 @@ export function admittingNode(
   machine: ObservedMachine,
   settings: AdmittingSettings,
 ): AdmittingNode {
-  const { nodeName } = settings;
+  const { nodeName, declaredFeatures } = settings;
   const node = told === "unknown" ? undefined : told;
   const { allocatable } = nodeResources(machine, node?.status ?? {}, settings);
   const labels = node?.metadata.labels ?? { ...ownLabels(machine, nodeName), ...settings.labels };
   const taints: readonly Taint[] = node?.spec?.taints ?? [];
   const { hasAppArmor } = machine;
-  return { nodeName, labels, taints, allocatable: amountsOf(allocatable), isHeard: told !== "unknown", hasAppArmor };
+  const isHeard = told !== "unknown";
+  return { nodeName, labels, taints, allocatable: amountsOf(allocatable), isHeard, hasAppArmor, declaredFeatures };
 }

@@ -30,6 +30,11 @@ export interface NodeSettings {
   /** How long a pressure is told after it was last felt. */
   readonly evictionPressureTransitionPeriodMs: number;
 
+  /**
+   * What this version does, and its gates let it do, of the features that a node may declare, in order. The scheduler sends pods that need one
+   * only where it is declared.
+   */
+  readonly declaredFeatures: readonly string[];
   /** -1: no limit. */
   readonly nodeStatusMaxImages: number;
   /** Undefined where nobody listens. */

@@ -288,6 +288,11 @@ test("what is others' stays, what nobody has any more goes", () => {
   expect(conditions?.[0]).toEqual({ type: "NetworkUnavailable", status: "False" });
 });
 
+test("a feature whose gate is off is not declared", () => {
+  const before: NodeStatus = { declaredFeatures: ["RestartAllContainersOnContainerExits"] };
+  expect(status({}, { declaredFeatures: [] }, before).declaredFeatures).toBeUndefined();
+});
+
 test("swap is told where there is some, and a port where somebody listens", () => {
   const machine = { ...observedMachine, swapBytes: 1 << 20 };
   expect(status({ machine }).nodeInfo?.swap).toEqual({ capacity: 1 << 20 });

@@ -10,12 +10,6 @@ import { nodeResources } from "./node-resources.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { NodeImage, ObservedNode, RuntimeAbilities } from "./observed-node.ts";
 
-/**
- * What this version does of the features that a node may declare, in order. The scheduler sends pods that need one only where it is
- * declared, so a feature enters this list with the change that carries it out, and not before.
- */
-const declaredFeatures: readonly string[] = ["RestartAllContainersOnContainerExits"];
-
 const MAX_NAMES_PER_IMAGE = 5;
 
 /**
@@ -39,7 +33,7 @@ export function nodeStatus(
     ...(settings.kubeletPort === undefined
       ? {}
       : { daemonEndpoints: { kubeletEndpoint: { Port: settings.kubeletPort } } }),
-    ...(declaredFeatures.length === 0 ? {} : { declaredFeatures }),
+    ...(settings.declaredFeatures.length === 0 ? {} : { declaredFeatures: settings.declaredFeatures }),
     ...runtimeFeatures(observed),
     ...(observed.images === undefined ? {} : { images: nodeImages(observed.images, settings.nodeStatusMaxImages) }),
     nodeInfo: nodeSystem(observed, before.nodeInfo, settings),

@@ -14,8 +14,8 @@ import {
   symlink,
 } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
-import { openBeneath } from "./beneath.ts";
 import { createFolderSync, type FolderSync } from "./folder-sync.ts";
+import { openInRoot } from "./in-root.ts";
 import { removeTree, TreeError } from "./tree.ts";
 
 /** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`). */
@@ -166,7 +166,7 @@ async function readEnd(path: string, maxBytes: number): Promise<string> {
 }
 
 async function readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array> {
-  return await openedBeneath(folder, path, true, async (opened, sizeBytes) => {
+  return await openedBeneath(folder, path, "follow", async (opened, sizeBytes) => {
     if (sizeBytes > maxBytes) throw tooBig(`${folder}/${path}`, maxBytes);
     return await reading(opened, async (file) => {
       const bytes = new Uint8Array(sizeBytes);
@@ -177,17 +177,17 @@ async function readBeneath(folder: string, path: string, maxBytes: number): Prom
 }
 
 async function readEndBeneath(folder: string, path: string, maxBytes: number): Promise<string> {
-  return await openedBeneath(folder, path, false, (opened) => readEnd(opened, maxBytes));
+  return await openedBeneath(folder, path, "refuse", (opened) => readEnd(opened, maxBytes));
 }
 
 /** `work` gets a path by which the file can be opened that was found, whatever stands in its place by now. */
 async function openedBeneath<T>(
   folder: string,
   path: string,
-  followsLinks: boolean,
+  symlinks: "follow" | "refuse",
   work: (opened: string, sizeBytes: number) => Promise<T>,
 ): Promise<T> {
-  const found = await openBeneath(folder, path, followsLinks);
+  const found = await openInRoot(folder, path, { symlinks });
   try {
     const { kind, sizeBytes } = toStat(await found.stat());
     const place = `${folder}/${path}`;

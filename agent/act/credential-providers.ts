@@ -92,7 +92,7 @@ function createProvider(settings: CredentialProvidersSettings, provider: Credent
   const { accounts, clock, log } = settings;
   const { name, matchImages, tokenAttributes } = provider;
   const cache = createLoginCache(clock);
-  const flights = new Map<string, Promise<RegistryLogins>>();
+  const inFlight = new Map<string, Promise<RegistryLogins>>();
   let told = "";
 
   /** The account that the program is told of; `none`: it is asked without; undefined: it is not asked. Rejects with `KubeError`. */
@@ -114,10 +114,10 @@ function createProvider(settings: CredentialProvidersSettings, provider: Credent
     const holder = holderOf(account, token, tokenAttributes?.cacheType);
     const known = cache.find(image, holder);
     if (known !== undefined) return known;
-    const flight = JSON.stringify([image, holder, token && hashOf(token)]);
-    const running = flights.get(flight) ?? run(provider, { ...settings, cache }, { image, account, token, holder });
-    flights.set(flight, running);
-    return await running.finally(() => flights.delete(flight));
+    const key = JSON.stringify([image, holder, token && hashOf(token)]);
+    const running = inFlight.get(key) ?? run(provider, { ...settings, cache }, { image, account, token, holder });
+    inFlight.set(key, running);
+    return await running.finally(() => inFlight.delete(key));
   }
 
   /** The pull goes on with what others have; the same complaint is not made for each pod. */

@@ -9,16 +9,22 @@ const LINK = "ESYMLINK";
 /** Each level holds a file descriptor. */
 const DEEPEST = 64;
 
+/** What becomes of the symlinks on the way. */
+interface WithSymlinks {
+  readonly symlinks: "follow" | "refuse";
+}
+
 /**
  * What stands at a path below a folder in which others, who are not to be trusted, may make whatever they like, as a handle that names it
- * and is not open for reading. Symlinks are followed as a process would to which the folder is the root: none leads out of it. Rejects with
- * the kernel's codes (`ENOENT`, `ENOTDIR`, `ELOOP`), or with `ESYMLINK` at the first link where none may be followed.
+ * and is not open for reading. Symlinks are followed as a process would to which the folder is the root (`RESOLVE_IN_ROOT` of openat2(2)):
+ * none leads out of it. Rejects with the kernel's codes (`ENOENT`, `ENOTDIR`, `ELOOP`), or with `ESYMLINK` at the first link where they are
+ * refused.
  *
  * Each name is looked up in the open folder above it, and `..` goes back to the one that we came from, so that it does not matter what is
  * renamed, or replaced by a link, meanwhile.
  */
-export async function openBeneath(folder: string, path: string, followsLinks = true): Promise<FileHandle> {
-  const way = [await open(folder, O_PATH | constants.O_DIRECTORY)];
+export async function openInRoot(root: string, path: string, { symlinks }: WithSymlinks): Promise<FileHandle> {
+  const way = [await open(root, O_PATH | constants.O_DIRECTORY)];
   const names = partsOf(path).toReversed();
   let links = 0;
   try {
@@ -35,7 +41,7 @@ export async function openBeneath(folder: string, path: string, followsLinks = t
         continue;
       }
       await found.close();
-      if (!followsLinks) throw codeError(LINK);
+      if (symlinks === "refuse") throw codeError(LINK);
       if (++links > MOST_LINKS) throw codeError("ELOOP");
       const target = await readlink(place);
       if (target.startsWith("/")) for (const each of way.splice(1)) await each.close();

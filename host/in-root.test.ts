@@ -11,7 +11,7 @@ import { createFiles, type Files } from "./files.ts";
 let root: string;
 let files: Files;
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), "berth-beneath-"));
+  root = await mkdtemp(join(tmpdir(), "berth-in-root-"));
   files = createFiles(root);
 });
 afterAll(() => rm(root, { recursive: true }));

@@ -18,6 +18,7 @@ function aKube(answer: unknown): { readonly kube: Kube; readonly connection: Fak
   return { kube, connection };
 }
 
+const isUrgent = () => true;
 const calls: readonly (readonly [string, (kube: Kube) => Promise<unknown>, KubeRequest])[] = [
   [
     "get",
@@ -63,6 +64,18 @@ const calls: readonly (readonly [string, (kube: Kube) => Promise<unknown>, KubeR
     },
   ],
   [
+    "patch that is made late",
+    (kube) => kube.patch(pods("shop"), "web", { type: "merge", uid: "u1", body: () => ({ a: 1 }) }, { isUrgent }),
+    {
+      method: "PATCH",
+      path: "/api/v1/namespaces/shop/pods/web",
+      contentType: "application/merge-patch+json",
+      body: { a: 1, metadata: { uid: "u1" } },
+      deadlineMs: 30_000,
+      isUrgent,
+    },
+  ],
+  [
     "merge patch",
     (kube) => kube.patch(pods("shop"), "web", { type: "merge", body: { metadata: { finalizers: null } } }),
     {
@@ -90,7 +103,10 @@ describe("what is sent to", () => {
     test(what, async () => {
       const { kube, connection } = aKube(pod);
       await call(kube);
-      expect(connection.requests).toEqual([request]);
+      const sent = connection.requests.map((each) =>
+        typeof each.body === "function" ? { ...each, body: each.body() } : each,
+      );
+      expect(sent).toEqual([request]);
     });
 });
 

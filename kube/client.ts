@@ -18,8 +18,11 @@ export interface Patch extends Part {
   readonly type: "strategic" | "merge";
   /** Only if the object is still this one; CONFLICT otherwise. */
   readonly uid?: string;
-  readonly body: Readonly<Record<string, unknown>>;
+  /** A function is asked for it when the request's turn has come, so that it is the latest then. */
+  readonly body: PatchBody | (() => PatchBody);
 }
+
+type PatchBody = Readonly<Record<string, unknown>>;
 
 export interface Deletion {
   /** As the object's kind has it if left out; 0 removes it at once. */
@@ -68,12 +71,16 @@ export function createKube(options: KubeOptions): Kube {
   const recovery = createRecovery(options.clock, options.random);
   const connection = recovery.listen(options.connection);
   const tools = { ...options, connection, recovery };
-  const ask = async (request: Omit<KubeRequest, "deadlineMs">, { deadlineMs, signal, lane }: CallOptions = {}) =>
+  const ask = async (
+    request: Omit<KubeRequest, "deadlineMs">,
+    { deadlineMs, signal, lane, isUrgent }: CallOptions = {},
+  ) =>
     await connection.request({
       ...request,
       deadlineMs: deadlineMs ?? DEADLINE_MS,
       ...(signal && { signal }),
       ...(lane && { lane }),
+      ...(isUrgent && { isUrgent }),
     });
   async function askForObject<T>(request: Omit<KubeRequest, "deadlineMs">, options?: CallOptions): Promise<T> {
     const answer = await ask(request, options);
@@ -116,6 +123,11 @@ export function createKube(options: KubeOptions): Kube {
 
 /** A uid in a patch would change the uid of another object, which the server refuses: that makes it a precondition. */
 function patchBody({ body, uid }: Patch): unknown {
+  if (typeof body === "function") return () => patchWithUid(body(), uid);
+  return patchWithUid(body, uid);
+}
+
+function patchWithUid(body: PatchBody, uid: string | undefined): PatchBody {
   if (uid === undefined) return body;
   return { ...body, metadata: { ...(body["metadata"] as object | undefined), uid } };
 }

@@ -1059,6 +1059,20 @@ test("heartbeats wait for nobody: neither for the rate of the others nor for the
   expect((await Promise.all(others)).every(({ code }) => code === "CANCELLED")).toBe(true);
 });
 
+test("a body is asked for when the request's turn has come, and not before", async () => {
+  const clock = new FakeClock();
+  const server = await serve((request) => reply(request, 200, JSON.parse(request.body)));
+  const connection = connectTo({ port: server.port, clock, rates: { main: { qps: 1, burst: 1 } } });
+  let latest = 1;
+  const send = () => connection.request({ ...get("/pods"), method: "PATCH", body: () => ({ latest }) });
+  expect(await send()).toEqual({ latest: 1 });
+  const second = send();
+  await rest();
+  latest = 2;
+  await clock.advance(1_000);
+  expect(await second).toEqual({ latest: 2 });
+});
+
 test("no token, key, header or body stands in an error or in the log", async () => {
   const log = new FakeLog();
   const token = "planted-token-4711";

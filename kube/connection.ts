@@ -18,7 +18,7 @@ export interface KubeRequest {
   readonly path: string;
   /** What is undefined is left out. */
   readonly query?: Readonly<Record<string, string | undefined>>;
-  /** Sent as JSON. */
+  /** Sent as JSON. A function is asked for it whenever the request is sent, which may be long after it was made. */
   readonly body?: unknown;
   /** `application/json` if left out. */
   readonly contentType?: string;
@@ -27,6 +27,8 @@ export interface KubeRequest {
   readonly signal?: AbortSignal;
   /** `main` if left out. */
   readonly lane?: Lane;
+  /** Asked whenever the lane has a turn: whether this one goes before those that wait longer. */
+  readonly isUrgent?: () => boolean;
 }
 
 export type LinesRequest = Omit<KubeRequest, "deadlineMs"> & {
@@ -141,11 +143,16 @@ interface Watch {
 }
 
 function toSend(request: Omit<KubeRequest, "deadlineMs" | "signal">): Omit<Wanted<unknown>, "lasts" | "taker"> {
-  const { method, path, query = {}, body, contentType = "application/json", lane = "main" } = request;
+  const { method, path, query = {}, body, contentType = "application/json", lane = "main", isUrgent } = request;
   const pairs = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
   const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
+  return { verb: `${method} ${path}`, method, path, search, body: textOf(body), contentType, lane, isUrgent };
+}
+
+function textOf(body: unknown): Wanted<unknown>["body"] {
+  if (typeof body === "function") return () => JSON.stringify(body());
   const text = body === undefined ? undefined : JSON.stringify(body);
-  return { verb: `${method} ${path}`, method, path, search, body: text, contentType, lane };
+  return text === undefined ? undefined : () => text;
 }
 
 function whyAway(state: ConnectionState): KubeError | undefined {

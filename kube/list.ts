@@ -10,6 +10,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** `main` if left out. */
   readonly lane?: Lane;
+  /** Asked whenever the lane has a turn: whether this call goes before those that wait longer. */
+  readonly isUrgent?: () => boolean;
 }
 
 export interface KubeList<T extends KubeObject> {

@@ -61,6 +61,32 @@ describe("a bucket", () => {
     expect(done).toEqual([1, 2]);
   });
 
+  test("gives its turns to the urgent first, and every fourth to who waits longest", async () => {
+    const clock = new FakeClock();
+    const bucket = createBucket({ qps: 1, burst: 1 }, clock);
+    const done: string[] = [];
+    const isUrgent = new Set(["urgent 1", "urgent 2", "urgent 3", "urgent 4"]);
+    const names = ["burst", "a", "b", "c", ...isUrgent, "turned"];
+    for (const name of names) void bucket.take(always, () => isUrgent.has(name)).then(() => done.push(name));
+    await clock.advance(2_000);
+    // It became so while it waited.
+    isUrgent.add("turned");
+    await clock.advance(6_000);
+    expect(done).toEqual(["burst", "urgent 1", "urgent 2", "urgent 3", "a", "urgent 4", "turned", "b", "c"]);
+  });
+
+  test("moves up those behind who gives up", async () => {
+    const { clock, take, done } = started(1, 1);
+    const abort = new AbortController();
+    void take(1);
+    void take(2, abort.signal);
+    void take(3);
+    await rest();
+    abort.abort();
+    await clock.advance(1000);
+    expect([done, clock.timers]).toEqual([[1, -2, 3], 0]);
+  });
+
   test("that has no rate lets everybody pass", async () => {
     const bucket = createBucket(undefined, new FakeClock());
     await Promise.all(Array.from({ length: 1000 }, () => bucket.take(always)));

@@ -1,4 +1,4 @@
-import { type Clock, sleep } from "../host/clock.ts";
+import type { Clock } from "../host/clock.ts";
 
 /** So many requests a second, and so many at once after a rest. */
 export interface Rate {
@@ -7,9 +7,21 @@ export interface Rate {
 }
 
 export interface Bucket {
-  /** Resolves when it is the caller's turn, in the order of the calls; rejects with the signal's reason. */
-  take(signal: AbortSignal): Promise<void>;
+  /**
+   * Resolves when it is the caller's turn, in the order of the calls; rejects with the signal's reason. Whoever is `isUrgent` when a
+   * turn comes goes before those who are not, save that every fourth turn is for who waits longest.
+   */
+  take(signal: AbortSignal, isUrgent?: () => boolean): Promise<void>;
 }
+
+interface Waiting {
+  readonly isUrgent: () => boolean;
+  readonly go: () => void;
+}
+
+/** So many turns, at most, go to the urgent before one goes to who waits longest. */
+const URGENT_IN_A_ROW = 3;
+const never = () => false;
 
 /** A token bucket. Without a rate nobody waits. */
 export function createBucket(rate: Rate | undefined, clock: Clock): Bucket {
@@ -17,6 +29,10 @@ export function createBucket(rate: Rate | undefined, clock: Clock): Bucket {
   const { qps, burst } = rate;
   let tokens = burst;
   let filledAt = clock.now();
+  const waiting = new Set<Waiting>();
+  /** A timer for each that waits, in the order of their times. Whose turn it is, is decided when one rings. */
+  const timers = new Set<() => void>();
+  let urgentInARow = 0;
 
   function fill(): void {
     const now = clock.now();
@@ -25,19 +41,53 @@ export function createBucket(rate: Rate | undefined, clock: Clock): Bucket {
     filledAt = now;
   }
 
+  function addTurn(): void {
+    const cancel = clock.wakeAt(clock.now() + (-tokens / qps) * 1000, () => {
+      timers.delete(cancel);
+      giveTurn();
+    });
+    timers.add(cancel);
+  }
+
+  function giveTurn(): void {
+    const all = [...waiting];
+    const urgent = urgentInARow < URGENT_IN_A_ROW ? all.find(({ isUrgent }) => isUrgent()) : undefined;
+    const next = urgent ?? all[0];
+    urgentInARow = next === all[0] ? 0 : urgentInARow + 1;
+    next?.go();
+  }
+
+  /** Those behind who gave up move up. */
+  function dropLastTurn(): void {
+    tokens += 1;
+    const last = [...timers].at(-1);
+    last?.();
+    if (last !== undefined) timers.delete(last);
+  }
+
   return {
-    async take(signal) {
+    async take(signal, isUrgent = never) {
       signal.throwIfAborted();
       fill();
       // Below zero is what is owed to those who wait already.
       tokens -= 1;
       if (tokens >= 0) return;
-      try {
-        await sleep(clock, (-tokens / qps) * 1000, signal);
-      } catch (error) {
-        tokens += 1;
-        throw error;
-      }
+      addTurn();
+      await new Promise<void>((resolve, reject) => {
+        const giveUp = () => {
+          waiting.delete(one);
+          dropLastTurn();
+          reject(signal.reason);
+        };
+        const go = () => {
+          waiting.delete(one);
+          signal.removeEventListener("abort", giveUp);
+          resolve();
+        };
+        const one = { isUrgent, go };
+        waiting.add(one);
+        signal.addEventListener("abort", giveUp, { once: true });
+      });
     },
   };
 }

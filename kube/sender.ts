@@ -19,9 +19,11 @@ export interface Wanted<T> {
   readonly path: string;
   /** `?` and what follows, or nothing. */
   readonly search: string;
-  readonly body: string | undefined;
+  /** Asked for when the request goes out. */
+  readonly body: (() => string) | undefined;
   readonly contentType: string;
   readonly lane: Lane;
+  readonly isUrgent: (() => boolean) | undefined;
   /** Its answer goes on until somebody ends it. */
   readonly lasts: boolean;
   readonly taker: () => Taker & { value(): T };
@@ -68,7 +70,7 @@ export function createSender(options: SenderOptions): Sender {
   }
 
   return async (wanted, signal) => {
-    const leave = await lanes.enter(wanted.lane, wanted.lasts, signal);
+    const leave = await lanes.enter(wanted.lane, wanted.lasts, signal, wanted.isUrgent);
     try {
       return await attemptAs(await accessNow(signal), wanted, signal);
     } finally {
@@ -99,7 +101,7 @@ function createAttempt({ userAgent, nodeName, sessions, clock, log }: SenderOpti
       // Whoever waited for it too may have filled it in the same moment.
       while (session.isFull()) session = await sessions.take(access, signal);
       const answer = taker();
-      await exchange(session, { verb, headers: headersOf(userAgent, access, wanted), body, signal }, answer);
+      await exchange(session, { verb, headers: headersOf(userAgent, access, wanted), body: body?.(), signal }, answer);
       const value = answer.value();
       sessions.served();
       note("done");

@@ -89,6 +89,13 @@ export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, st
   return stage === "terminating" && fields.every((field) => OF_END.has(field)) && conditions.every(isKnown);
 }
 
+/** Whether a pod becomes ready by what is wanted of it, or is so no longer. */
+export function changesReadiness(api: Pod | undefined, wanted: PodStatus | undefined): boolean {
+  const isReady = (status: PodStatus | undefined) =>
+    status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
+  return api !== undefined && wanted !== undefined && isReady(api.status) !== isReady(wanted);
+}
+
 /**
  * Whether the pod is to be removed from the API for good: it was deleted, nothing of it is left on the node, and its end has been
  * told. A mirror pod is removed by whoever keeps mirror pods; a pod whose grace the API server has taken away altogether, and which has

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
+import type { Rate } from "../../kube/rate.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
@@ -15,10 +16,10 @@ const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
 const server = (retryAfterMs?: number) => new KubeError("SERVER", "it broke", { status: 500, retryAfterMs });
 
 /** A node `n` and its API server, which tells by its watch of every pod of the node. */
-async function createScene() {
+async function createScene(rate?: Rate) {
   const clock = new FakeClock();
   const log = new FakeLog();
-  const kube = new FakeKube({ clock });
+  const kube = new FakeKube({ clock, ...(rate && { rates: { main: rate, events: undefined } }) });
   const kept: string[] = [];
   const report = createPodStatusReport({
     kube,
@@ -116,6 +117,70 @@ test("of what is said while a patch is under way only the latest is sent, after 
   answer();
   await rest();
   expect([await phase("web"), ...told()]).toEqual(["Running", "patch pods/shop/web/status"]);
+});
+
+describe("where more is to be told than the client's rate lets through", () => {
+  const ready = (status: "True" | "False"): Partial<PodStatus> => ({
+    conditions: [{ type: "Ready", status, lastTransitionTime: "2026-01-01T00:00:00Z" }],
+  });
+  /** Pods, each with something to tell, of which none is told yet: another one's word took the one token that there was. */
+  async function flooded() {
+    const scene = await createScene({ qps: 1, burst: 1 });
+    await scene.say(await scene.make("first"), statusOf("Running"));
+    expect(scene.told()).toEqual(["patch pods/shop/first/status"]);
+    const made: Pod[] = [];
+    for (const name of ["a", "b", "c", "d", "e", "f"]) made.push(await scene.make(name));
+    for (const pod of made) await scene.say(pod, statusOf("Pending", { message: "1" }));
+    expect(scene.told()).toEqual([]);
+    const [a, b, c, d, e, f] = made;
+    if (!(a && b && c && d && e && f)) throw new Error("six pods were made");
+    return { ...scene, made: { a, b, c, d, e, f } };
+  }
+
+  test("what is sent is the latest word when its turn comes, with the uid of its pod", async () => {
+    const { clock, say, stored, told, made, phase } = await flooded();
+    await say(made.a, statusOf("Pending", { message: "2" }));
+    await say(made.a, statusOf("Running", { message: "3" }));
+    await clock.advance(1_000);
+    expect([(await stored("a")).status?.message, await phase("a")]).toEqual(["3", "Running"]);
+    expect(told()).toEqual(["patch pods/shop/a/status"]);
+    await clock.advance(60_000);
+    expect(told()).toEqual(["b", "c", "d", "e", "f"].map((name) => `patch pods/shop/${name}/status`));
+  });
+
+  test("that a pod becomes ready, or is so no longer, is told before other words that wait, of which each has its turn", async () => {
+    const { clock, say, told, made } = await flooded();
+    await say(made.f, statusOf("Running", ready("True")));
+    await clock.advance(1_000);
+    expect(told()).toEqual(["patch pods/shop/f/status"]);
+    await say(made.f, statusOf("Running", ready("False")));
+    for (const pod of [made.c, made.d, made.e]) await say(pod, statusOf("Running", ready("True")));
+    await clock.advance(60_000);
+    const names = told().map((call) => call.split("/")[2]);
+    expect(names).toEqual(["c", "d", "a", "e", "f", "b"]);
+  });
+
+  test("a word that was taken back while it waited is not told", async () => {
+    const { clock, say, made, kube } = await flooded();
+    await clock.advance(60_000);
+    await say(made.a, statusOf("Running", { message: "2" }));
+    await say(made.b, statusOf("Running", { message: "2" }));
+    await say(made.b, statusOf("Pending", { message: "1" }));
+    const before = (await kube.user.get(pods("shop"), "b")).metadata.resourceVersion;
+    await clock.advance(60_000);
+    expect((await kube.user.get(pods("shop"), "b")).metadata.resourceVersion).toBe(before);
+  });
+
+  test("a pod that took the place of another while its word waited is not told of it", async () => {
+    const { clock, made, kube, make, stored } = await flooded();
+    await kube.user.delete(pods("shop"), "a", {
+      gracePeriodSeconds: 0,
+      preconditions: { uid: made.a.metadata.uid ?? "" },
+    });
+    await make("a");
+    await clock.advance(60_000);
+    expect((await stored("a")).status?.message).toBeUndefined();
+  });
 });
 
 test("that a sandbox is there is told with the start of its containers, and by itself where that takes more than a second", async () => {
@@ -486,8 +551,9 @@ test("a deleted pod whose last status is refused goes all the same: that it has 
   const { patch } = kube;
   const sent: unknown[] = [];
   kube.patch = async (resource, name, each, options) => {
-    sent.push(each.body);
-    if (JSON.stringify(each.body).includes("bad")) throw new KubeError("INVALID", "no", { status: 422 });
+    const body = typeof each.body === "function" ? each.body() : each.body;
+    sent.push(body);
+    if (JSON.stringify(body).includes("bad")) throw new KubeError("INVALID", "no", { status: 422 });
     return await patch(resource, name, each, options);
   };
   await say(web, statusOf("Failed", { message: "bad" }), "finished");

@@ -10,7 +10,14 @@ import { isLater, isTerminal } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import { isSameValue } from "../decide/same-value.ts";
 import type { Stage } from "../decide/stage.ts";
-import { deletionDue, endPatch, mayWait, type StatusPatch, statusPatch } from "../decide/status-patch.ts";
+import {
+  changesReadiness,
+  deletionDue,
+  endPatch,
+  mayWait,
+  type StatusPatch,
+  statusPatch,
+} from "../decide/status-patch.ts";
 import { readPod } from "./read-pod.ts";
 import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
 
@@ -53,10 +60,18 @@ export interface Slot {
   readonly told: Told;
 }
 
-type Call =
-  | { readonly kind: "patch"; readonly api: Pod; readonly patch: StatusPatch; readonly wanted: PodStatus }
-  | { readonly kind: "look"; readonly api: Pod }
-  | { readonly kind: "delete"; readonly api: Pod };
+/** Made anew when its turn has come. */
+interface PatchCall {
+  readonly kind: "patch";
+  readonly api: Pod;
+  patch: StatusPatch;
+  wanted: PodStatus;
+}
+
+type Call = PatchCall | { readonly kind: "look"; readonly api: Pod } | { readonly kind: "delete"; readonly api: Pod };
+
+/** Changes nothing. */
+const NO_NEWS: StatusPatch = { status: {} };
 
 const NOT_TOLD = "its status cannot be told to the API server";
 const NOT_REMOVED = "it cannot be removed from the API";
@@ -191,7 +206,8 @@ function dueOf({ idle, refused, taken, waitsSince }: Slot, wanted: PodStatus, pa
 }
 
 /** Another agent of this name, or whoever changes what we send, makes a word be said again and again. */
-function noteTaken(slot: Slot, { patch, wanted }: Extract<Call, { kind: "patch" }>, answer: Pod, now: number): void {
+function noteTaken(slot: Slot, { patch, wanted }: PatchCall, answer: Pod, now: number): void {
+  if (patch === NO_NEWS) return;
   const { taken } = slot;
   const isInRow = taken !== undefined && now - taken.at < ROW_MS && isSameValue(taken.wanted, wanted);
   slot.taken = { wanted, times: isInRow ? taken.times + 1 : 1, at: now };
@@ -199,6 +215,17 @@ function noteTaken(slot: Slot, { patch, wanted }: Extract<Call, { kind: "patch" 
   const again = statusPatch(answer, wanted, now);
   const text = JSON.stringify(patch);
   slot.idle = again !== undefined && JSON.stringify(again) === text ? text : undefined;
+}
+
+/**
+ * The patch as it is when its turn has come: under a flood that is seconds after it was made out first. The turn may be lost on a word
+ * that was taken back meanwhile.
+ */
+function latest(slot: Slot, call: PatchCall, now: number): StatusPatch {
+  const next = nextCall(slot, now);
+  const isOfSame = next?.kind === "patch" && next.api.metadata.uid === call.api.metadata.uid;
+  Object.assign(call, isOfSame ? { patch: next.patch, wanted: next.wanted } : { patch: NO_NEWS });
+  return call.patch;
 }
 
 async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal: AbortSignal): Promise<void> {
@@ -221,8 +248,11 @@ async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal:
     slot.isUnsure = false;
     return;
   }
-  const patch = { type: "strategic", subresource: "status", uid, body: call.patch } as const;
-  const answer = readPod(await kube.patch(resource, name, patch, { signal }));
+  const body = () => latest(slot, call, clock.now());
+  const patch = { type: "strategic", subresource: "status", uid, body } as const;
+  // Traffic goes where a pod is ready.
+  const isUrgent = () => changesReadiness(slot.api, slot.wanted);
+  const answer = readPod(await kube.patch(resource, name, patch, { signal, isUrgent }));
   const isStillThere = slot.api?.metadata.uid === uid;
   if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
   noteTaken(slot, call, answer, clock.now());

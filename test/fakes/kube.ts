@@ -3,6 +3,7 @@ import { createKube, type Kube, type Patch } from "../../kube/client.ts";
 import type { Connection, ConnectionState, KubeRequest, LinesRequest } from "../../kube/connection.ts";
 import { KubeError } from "../../kube/error.ts";
 import type { FollowListener } from "../../kube/follow.ts";
+import { createLanes, type Lanes, type Rates } from "../../kube/lanes.ts";
 import type { CallOptions, KubeList } from "../../kube/list.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
 import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
@@ -23,6 +24,8 @@ export interface FakeKubeOptions {
   readonly log?: FakeLog;
   /** The jitter of its back-off; none if left out. */
   readonly random?: () => number;
+  /** What the client is held to before a request goes out; nothing if left out. */
+  readonly rates?: Rates;
 }
 
 const DEADLINE_MS = 30_000;
@@ -47,6 +50,7 @@ export class FakeKube implements Kube, Connection {
   hasInitialEvents = true;
 
   readonly #clock: Clock;
+  readonly #lanes: Lanes | undefined;
   readonly #kube: Kube;
   readonly #watches: FakeWatches;
   readonly #interrupts = new Set<(error: KubeError) => void>();
@@ -55,14 +59,15 @@ export class FakeKube implements Kube, Connection {
   #isDown = false;
   #refusal: (() => KubeError) | undefined;
 
-  constructor({ clock, log = new FakeLog(), random = () => 0 }: FakeKubeOptions) {
+  constructor({ clock, log = new FakeLog(), random = () => 0, rates }: FakeKubeOptions) {
     this.#clock = clock;
+    this.#lanes = rates && createLanes(rates, clock);
     this.objects = new KubeObjects(clock, (change) => this.#watches.tell(change));
     this.#watches = new FakeWatches(this.objects, clock);
     this.#kube = createKube({ connection: this, clock, log, random });
     const direct = {
       ...silentConnection,
-      request: async (request: KubeRequest) => this.#answer(targetOf(request), request),
+      request: async (request: KubeRequest) => this.#answer(targetOf(request), { ...request, body: bodyOf(request) }),
     };
     this.user = createKube({ connection: direct, clock, log, random });
   }
@@ -170,7 +175,14 @@ export class FakeKube implements Kube, Connection {
   async request(request: KubeRequest): Promise<unknown> {
     const target = targetOf(request);
     const verb = verbOf(request, target);
-    return await this.#call(verb, target, request, () => this.#answer(target, request));
+    const { lane = "main", signal = new AbortController().signal, isUrgent } = request;
+    const leave = await this.#lanes?.enter(lane, false, signal, isUrgent);
+    try {
+      const sent = { ...request, body: bodyOf(request) };
+      return await this.#call(verb, target, request, () => this.#answer(target, sent));
+    } finally {
+      leave?.();
+    }
   }
 
   async lines(
@@ -315,6 +327,9 @@ function verbOf({ method }: KubeRequest, { name }: Target): KubeVerb {
   if (method === "GET") return name === undefined ? "list" : "get";
   return ({ POST: "create", PUT: "replace", PATCH: "patch", DELETE: "delete" } as const)[method];
 }
+
+/** As it is when it goes out. */
+const bodyOf = ({ body }: KubeRequest): unknown => (typeof body === "function" ? body() : body);
 
 /** The items of a list do not say what they are; the list does. */
 const withoutKind = ({ kind: _, apiVersion: __, ...object }: Stored) => object;

@@ -89,7 +89,14 @@ function decide(observed: ObservedPod, memory: Partial<PodMemory> = {}, of: Pod 
 
 const up = ["first exited 0", "proxy running", "second exited 0", "a running"];
 const all = { first: 0, proxy: 0, a: 0, watcher: 0 };
-const rows: readonly [sentence: string, observed: ObservedPod, memory?: Partial<PodMemory>][] = [
+/** Asks for the restart of all whenever it does not end with 1. */
+const allButOne: Partial<Container> = {
+  restartPolicy: "Never",
+  restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "NotIn", values: [1] } }],
+};
+const askingInit: Pod = { ...pod, spec: { ...pod.spec, initContainers: [{ name: "first", image, ...allButOne }] } };
+const atInit = (...of: Parameters<typeof seen>): ObservedPod => ({ ...seen(...of), loggedAttempts: new Map() });
+const rows: readonly [sentence: string, observed: ObservedPod, memory?: Partial<PodMemory>, of?: Pod][] = [
   ["its first rule that fits restarts the container alone", seen([...up, "watcher exited 42"])],
   ["no rule fits", seen([...up, "watcher exited 1"])],
   ["a rule restarts all", seen([...up, "watcher exited 88"])],
@@ -128,11 +135,14 @@ const rows: readonly [sentence: string, observed: ObservedPod, memory?: Partial<
     "one that is lost later is",
     seen(["first exited 0 #1", "proxy running #1", "watcher running #1"], { first: 0, proxy: 0, watcher: 0 }),
   ],
+  ["the success of an init container asks for it too where a rule fits", atInit(["first exited 0"]), {}, askingInit],
+  ["and again after each round", atInit(["first exited 0 #1"], { first: 0 }), {}, askingInit],
+  ["an end that no rule fits asks for nothing", atInit(["first exited 1"]), {}, askingInit],
 ];
 
 test("what is done, and told, of a pod of which all containers may restart", () => {
-  const lines = rows.map(([sentence, observed, memory]) => {
-    const { actions, status, lookAgainAt } = decide(observed, memory);
+  const lines = rows.map(([sentence, observed, memory, of]) => {
+    const { actions, status, lookAgainAt } = decide(observed, memory, of);
     const restarting = status.conditions?.find(({ type }) => type === "AllContainersRestarting");
     const again = lookAgainAt === undefined ? "" : `; again in ${(lookAgainAt - now) / 1000}s`;
     const told = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])].map(words).join(", ");
@@ -173,6 +183,12 @@ test("what is done, and told, of a pod of which all containers may restart", () 
       Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, second Completed, a Error after RestartingAllContainers 137 #1, watcher Error after RestartingAllContainers 137 #1
     one that is lost later is: create container debug (attempt 0): it has not run yet
       Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, second Completed, a ContainerStatusUnknown, watcher running after RestartingAllContainers 137 #1
+    the success of an init container asks for it too where a rule fits: remove container first: container first asks for a restart of all
+      Pending, restarting True: first Error, a PodInitializing, watcher PodInitializing
+    and again after each round: remove container first: container first asks for a restart of all
+      Pending, restarting True: first Error after RestartingAllContainers 137 #1, a PodInitializing, watcher PodInitializing
+    an end that no rule fits asks for nothing: stop sandbox: its init container first has failed
+      Failed, restarting False: first Error, a PodInitializing, watcher PodInitializing
     "
   `);
 });

@@ -3,9 +3,9 @@ import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.t
 import { dueAfter } from "./backoff.ts";
 import { isConcluded } from "./lost.ts";
 import type { PodMemory } from "./memory.ts";
-import { type ExitedContainer, mayRun, newestOf, type ObservedContainer, type ObservedPod } from "./observed.ts";
+import { mayRun, newestOf, type ObservedContainer, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
-import { actionAfter } from "./restart.ts";
+import { restartsAll } from "./restart.ts";
 import { proposeStop } from "./stop.ts";
 
 /*
@@ -75,9 +75,5 @@ function removal({ name, id }: ObservedContainer, why: string) {
 
 function asks(container: Container, observed: ObservedPod): boolean {
   const newest = newestOf(observed, container.name);
-  return newest?.state === "exited" && !isConcluded(newest) && wantsRestartOfAll(container, newest);
-}
-
-function wantsRestartOfAll(container: Container, { exitCode }: Pick<ExitedContainer, "exitCode">): boolean {
-  return actionAfter(container, exitCode) === "RestartAllContainers";
+  return newest?.state === "exited" && !isConcluded(newest) && restartsAll(container, newest.exitCode);
 }

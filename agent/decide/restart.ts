@@ -8,8 +8,8 @@ const FORGIVEN_AFTER_MS = 600_000;
 
 /**
  * Whether a container that exited is to run again: by the first of its own rules that fits, else by its own policy, else by the pod's. An
- * init container that has succeeded, and is no sidecar, has done what it was for, whatever rules and policies say; an ephemeral container
- * runs once.
+ * init container that has succeeded, and is no sidecar, has done what it was for, whatever policies and rules say of it; only where they
+ * restart all, it begins anew with all. An ephemeral container runs once.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules
  */
 export function shouldRestart(
@@ -18,7 +18,9 @@ export function shouldRestart(
   { exitCode }: Pick<ContainerExit, "exitCode">,
 ): boolean {
   const { restartPolicy } = container;
-  if (isEphemeral(pod, container.name) || (exitCode === 0 && runsToItsEnd(pod, container))) return false;
+  if (isEphemeral(pod, container.name)) return false;
+  if (restartsAll(container, exitCode)) return true;
+  if (exitCode === 0 && runsToItsEnd(pod, container)) return false;
   if (actionAfter(container, exitCode) !== undefined) return true;
   switch (restartPolicy ?? pod.spec.restartPolicy) {
     case "Never":
@@ -33,8 +35,16 @@ export function shouldRestart(
 type Rule = NonNullable<Container["restartPolicyRules"]>[number];
 type ExitCodes = NonNullable<Rule["exitCodes"]>;
 
+/**
+ * Whether an exit of a container restarts all of its pod. As with the kubelet no exit is exempt, an init container's success no more than
+ * others: a rule that fits it (`NotIn [1]` does) restarts the pod again and again, once a second.
+ */
+export function restartsAll(container: Pick<Container, "restartPolicyRules">, exitCode: number): boolean {
+  return actionAfter(container, exitCode) === "RestartAllContainers";
+}
+
 /** What the first of a container's own rules that fits asks for; undefined where none fits. */
-export function actionAfter(
+function actionAfter(
   { restartPolicyRules = [] }: Pick<Container, "restartPolicyRules">,
   exitCode: number,
 ): Rule["action"] | undefined {

@@ -33,12 +33,13 @@ import { createLastWords } from "./observed/last-words.ts";
 import { createPodFiles } from "./observed/pod-files.ts";
 import { createObservedPods, type ObservedPods, type Touched } from "./observed/pods.ts";
 import type { Probes } from "./observed/probes.ts";
+import type { RuntimeFeatures } from "./observed/runtime-features.ts";
+import { withRuntimeStory } from "./observed/runtime-story.ts";
 import { createProbing, withProbes } from "./probing.ts";
 import { createNodeStory, type NodeStory } from "./report/node-story.ts";
 import { createPodStories, type PodStories } from "./report/pod-story.ts";
 import { createRest } from "./rest.ts";
 import type { Rooms } from "./rooms.ts";
-import { type Abilities, withRuntimeStory } from "./runtime-story.ts";
 import { STUCK_AFTER_MS } from "./starts.ts";
 import type { IdSpace } from "./translate/id-space.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
@@ -121,7 +122,7 @@ export function createAgent(parts: AgentParts): Agent {
     log,
     kinds: [...parts.sources.map(({ kind }) => kind), ...(parts.join === undefined ? [] : (["api"] as const))],
     hasSilentSource: parts.hasSilentSource,
-    admission: admissionOf(parts, seen, () => ({ cluster, abilities: followed.abilities() })),
+    admission: admissionOf(parts, seen, () => ({ cluster, features: followed.features() })),
     wake,
     interrupt: (uid) => loop.interrupt(uid),
     refused: node.refused,
@@ -144,7 +145,7 @@ export function createAgent(parts: AgentParts): Agent {
     observed.wakeAll();
   }
 
-  const followed = withRuntimeStory(observed, runtime, node);
+  const followed = withRuntimeStory(observed, runtime, node.runtimeAway);
 
   function meetRuntime(): void {
     node.runtimeReady();
@@ -183,13 +184,13 @@ export function createAgent(parts: AgentParts): Agent {
 function admissionOf(
   { admittingNode }: AgentParts,
   { isBegun }: ObservedPods,
-  known: () => { readonly cluster: Cluster | undefined; readonly abilities: Abilities | undefined },
+  known: () => { readonly cluster: Cluster | undefined; readonly features: RuntimeFeatures | undefined },
 ) {
   return {
     node: () => admittingNode(known().cluster?.ownNode.latest()),
     askForNode: async () => (await known().cluster?.ownNode.ask()) ?? true,
     isBegun,
-    canLeaveOutGroups: () => known().abilities?.supplementalGroupsPolicy,
+    canLeaveOutGroups: () => known().features?.supplementalGroupsPolicy,
   };
 }
 

@@ -8,7 +8,7 @@ import { nodeAddresses } from "./node-addresses.ts";
 import { nodeConditions } from "./node-conditions.ts";
 import { nodeResources } from "./node-resources.ts";
 import type { NodeSettings } from "./node-settings.ts";
-import type { NodeImage, ObservedNode, RuntimeAbilities } from "./observed-node.ts";
+import type { NodeImage, ObservedNode, OfferedFeatures } from "./observed-node.ts";
 
 const MAX_NAMES_PER_IMAGE = 5;
 
@@ -50,7 +50,7 @@ function runtimeFeatures({ runtime }: ObservedNode): Pick<NodeStatus, "runtimeHa
   };
 }
 
-function runtimeHandler({ name, recursiveReadOnlyMounts, userNamespaces }: RuntimeAbilities): NodeRuntimeHandler {
+function runtimeHandler({ name, recursiveReadOnlyMounts, userNamespaces }: OfferedFeatures): NodeRuntimeHandler {
   return { ...(name === "" ? {} : { name }), features: { recursiveReadOnlyMounts, userNamespaces } };
 }
 

@@ -33,7 +33,7 @@ export interface ObservedRuntime {
   readonly version: string;
   /** Undefined until it has told. */
   readonly conditions: readonly ObservedRuntimeCondition[] | undefined;
-  readonly handlers: readonly RuntimeAbilities[];
+  readonly handlers: readonly OfferedFeatures[];
   /** Undefined where the runtime does not tell. */
   readonly supplementalGroupsPolicy: boolean | undefined;
   /** When it last said that it is ready; undefined when it never has. */
@@ -49,7 +49,7 @@ export interface ObservedRuntimeCondition {
   readonly message: string;
 }
 
-export interface RuntimeAbilities {
+export interface OfferedFeatures {
   /** Empty for the default one. */
   readonly name: string;
   readonly recursiveReadOnlyMounts: boolean;

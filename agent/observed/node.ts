@@ -10,7 +10,7 @@ import {
   type Supplies,
   silentRuntime,
 } from "../decide/observed-node.ts";
-import { abilitiesOf } from "./abilities.ts";
+import { featuresOf } from "./runtime-features.ts";
 import { createSupplyMeter, type SupplySources } from "./supplies.ts";
 
 export interface NodeSources extends Omit<SupplySources, "runtime"> {
@@ -152,7 +152,7 @@ function answerOf(
   const isReady = isTrueOf(conditions, "RuntimeReady");
   return {
     conditions,
-    ...abilitiesOf(answer),
+    ...featuresOf(answer),
     readyAt: isReady ? now : readyBefore,
     isReady,
   };

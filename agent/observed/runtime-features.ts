@@ -1,11 +1,10 @@
 import type { StatusResponse } from "../../proto/cri/gen/api.ts";
 import type { ObservedRuntime } from "../decide/observed-node.ts";
 
-/** What the runtime says that it can do. */
-export function abilitiesOf({
-  runtimeHandlers,
-  features,
-}: StatusResponse): Pick<ObservedRuntime, "handlers" | "supplementalGroupsPolicy"> {
+/** What the runtime and its handlers say that they can do. */
+export type RuntimeFeatures = Pick<ObservedRuntime, "handlers" | "supplementalGroupsPolicy">;
+
+export function featuresOf({ runtimeHandlers, features }: StatusResponse): RuntimeFeatures {
   return {
     handlers: runtimeHandlers.map(({ name, features: own }) => ({
       name,

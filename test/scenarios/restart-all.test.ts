@@ -273,6 +273,86 @@ apiScenario(
   { apart: 3 },
 );
 
+/** When a pod is deleted whose watcher has asked for the restart of all; what is asked of the runtime for `a`, and when that ends. */
+const deletions: readonly [
+  moment: string,
+  runsFor: string,
+  remove: (stage: Stage, remove: () => Promise<void>) => Promise<void>,
+  asked: readonly string[],
+  endsAtMs: number,
+][] = [
+  [
+    "before any is killed, ends with its hooks and its grace",
+    "300ms",
+    async (stage, remove) => {
+      await stage.exit("watcher", 88);
+      await stage.advance("200ms");
+      await remove();
+    },
+    ["execSync default/web/a #0: drain", "stopContainer default/web/a #0 within 10s"],
+    10_500,
+  ],
+  [
+    "while they are killed, ends with its hooks and its grace",
+    "5s",
+    async (stage, remove) => {
+      await stage.exit("watcher", 88);
+      await stage.advance("1s");
+      await remove();
+    },
+    [
+      // The first stop is given up: it would have killed before the hook is through.
+      "stopContainer default/web/a #0 within 2s",
+      "execSync default/web/a #0: drain",
+      "stopContainer default/web/a #0 within 10s",
+    ],
+    16_000,
+  ],
+  [
+    "while they are removed, has ended already",
+    "5s",
+    async (stage, remove) => {
+      stage.runtime.before.removeContainer = async () => {
+        delete stage.runtime.before.removeContainer;
+        await remove();
+      };
+      await stage.exit("watcher", 88);
+    },
+    ["stopContainer default/web/a #0 within 2s"],
+    7000,
+  ],
+];
+for (const [moment, runsFor, remove, asked, endsAtMs] of deletions)
+  apiScenario(
+    `a pod whose containers all begin anew, and that is deleted ${moment}; nothing of it begins again`,
+    async (stage) => {
+      stage.runtime.programs.set("a", { onTerm: "ignores" });
+      const lifecycle = { preStop: { exec: { command: ["drain"] } } };
+      const containers = [
+        container("a", { imagePullPolicy: "IfNotPresent", lifecycle }),
+        container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+      ];
+      await stage.apply("web", { restartPolicy: "Never", terminationGracePeriodSeconds: 10, containers });
+      await stage.advance(runsFor);
+      let before = Number.NaN;
+      await remove(stage, async () => {
+        before = stage.runtime.timeline.length;
+        await stage.remove("web", 10);
+      });
+      await stage.advance("40s");
+      const since = stage.runtime.timeline.slice(before).map(({ what, change }) => `${what} ${change}`);
+      expect(since.filter((line) => /created|started/.test(line))).toEqual([]);
+      expect(since.filter((line) => line === "sandbox deleted")).toEqual(["sandbox deleted"]);
+    },
+    async (end, { runtime }) => {
+      expect(end).toEqual({ node: [], api: [] });
+      expect(runtime.calls.filter((call) => /^(execSync|stopContainer) .*\/a #/.test(call))).toEqual([...asked]);
+      const [{ at: start } = { at: 0 }] = runtime.timeline;
+      const ends = runtime.timeline.filter(({ role, change }) => role.endsWith("/a") && change === "stopped");
+      expect(ends.map(({ at }) => at - start)).toEqual([endsAtMs]);
+    },
+  );
+
 test("a pod that is deleted while it begins anew ends as any other", async () => {
   const stage = await createStage();
   stage.runtime.programs.set("a", { onTerm: "ignores" });

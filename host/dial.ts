@@ -44,7 +44,10 @@ export async function dialTcp(host: string, port: number, options: DialOptions):
  * Does it within the time that there is. Neither the timer nor the listener outlives it, since many are asked every second, and the
  * signal lives as long as who is asked. Rejects with `DialError`.
  */
-async function within<T>({ timeoutMs, signal }: DialOptions, work: (limit: AbortSignal) => Promise<T>): Promise<T> {
+export async function within<T>(
+  { timeoutMs, signal }: DialOptions,
+  work: (limit: AbortSignal) => Promise<T>,
+): Promise<T> {
   const limit = new AbortController();
   const giveUp = () => limit.abort(signal.reason);
   const timer = setTimeout(() => limit.abort(new DialError("ETIMEDOUT", "no answer in time")), timeoutMs);

@@ -1,7 +1,8 @@
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
 import { connect } from "node:net";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { DialError, type DialOptions } from "./dial.ts";
+import { DialError, type DialOptions, within } from "./dial.ts";
+import { statusCodes } from "./grpc-codes.ts";
 
 /** What is asked: of which service, empty for the server as a whole, and who asks. */
 export interface HealthQuestion {
@@ -24,23 +25,15 @@ export async function checkGrpcHealth(
   host: string,
   port: number,
   question: HealthQuestion,
-  { timeoutMs, signal }: DialOptions,
+  options: DialOptions,
 ): Promise<number> {
-  const limit = new AbortController();
-  const giveUp = () => limit.abort(new DialError("CANCELLED", "given up"));
-  const timer = setTimeout(() => limit.abort(new DialError("ETIMEDOUT", "no connection in time")), timeoutMs);
-  if (signal.aborted) giveUp();
-  signal.addEventListener("abort", giveUp, { once: true });
-  try {
+  return await within(options, async (limit) => {
     for (;;) {
-      const status = await askOnce(host, port, question, limit.signal);
+      const status = await askOnce(host, port, question, limit);
       if (status !== undefined) return status;
-      await waitToRetry(limit.signal);
+      await waitToRetry(limit);
     }
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", giveUp);
-  }
+  });
 }
 
 /** Undefined where no connection came about: another attempt may fare better. */
@@ -59,10 +52,9 @@ async function askOnce(
   const lost = () =>
     isConnected ? reject(new DialError("UNAVAILABLE", "error reading from server: EOF")) : resolve(undefined);
   const late = () => {
-    const { code } = limit.reason as DialError;
-    reject(
-      code === "ETIMEDOUT" && isConnected ? new DialError("DEADLINE_EXCEEDED", "no answer in time") : limit.reason,
-    );
+    const { reason } = limit;
+    const isLate = reason instanceof DialError && reason.code === "ETIMEDOUT";
+    reject(isLate && isConnected ? new DialError("DEADLINE_EXCEEDED", "no answer in time") : reason);
   };
   limit.addEventListener("abort", late, { once: true });
   for (const each of [socket, session]) each.on("error", lost).once("close", lost);
@@ -148,27 +140,6 @@ const codesOfHttp: Readonly<Record<number, string>> = {
   504: "UNAVAILABLE",
 };
 
-/** The names of gRPC's codes, each at the index of its number. */
-const codes = [
-  "OK",
-  "CANCELLED",
-  "UNKNOWN",
-  "INVALID_ARGUMENT",
-  "DEADLINE_EXCEEDED",
-  "NOT_FOUND",
-  "ALREADY_EXISTS",
-  "PERMISSION_DENIED",
-  "RESOURCE_EXHAUSTED",
-  "FAILED_PRECONDITION",
-  "ABORTED",
-  "OUT_OF_RANGE",
-  "UNIMPLEMENTED",
-  "INTERNAL",
-  "UNAVAILABLE",
-  "DATA_LOSS",
-  "UNAUTHENTICATED",
-] as const;
-
 /** Throws `DialError` for an answer that is an error. */
 function statusOf(told: IncomingHttpHeaders, body: Buffer): number {
   const { "grpc-status": code, "grpc-message": message = "" } = told;
@@ -177,7 +148,7 @@ function statusOf(told: IncomingHttpHeaders, body: Buffer): number {
   if (code === undefined && http !== 200)
     throw new DialError(codesOfHttp[http] ?? "UNKNOWN", `unexpected HTTP status code received from server: ${http}`);
   if (code === undefined) throw new DialError("INTERNAL", "the server has closed the stream without a status");
-  if (code !== "0") throw new DialError(codes[Number(code)] ?? "UNKNOWN", readable(String(message)));
+  if (code !== "0") throw new DialError(statusCodes[Number(code)] ?? "UNKNOWN", readable(String(message)));
   const length = body.length < FRAME_HEAD_BYTES ? 0 : body.readUInt32BE(1);
   if (body.length < FRAME_HEAD_BYTES + length) throw new DialError("INTERNAL", "the server's answer is cut off");
   try {

@@ -163,3 +163,15 @@ test("one that answers with something else than gRPC has failed", async () => {
   expect(result).toBe("failure");
   expect(message).toMatch(/^error: .*(not implement the grpc health protocol|rpc error: code = )/);
 });
+
+test("one that says that the question was cancelled has failed, since nobody here took it back", async () => {
+  const server = createHttp2Server();
+  server.on("stream", (stream: ServerHttp2Stream) => {
+    stream.respond({ ":status": 200, "grpc-status": "1", "grpc-message": "not%20now" }, { endStream: true });
+  });
+  const port = await listen(server);
+  expect(await ask({ kind: "grpc", host: "127.0.0.1", port, service: "" }, 5_000)).toEqual({
+    result: "failure",
+    message: "error: health rpc probe failed: rpc error: code = Canceled desc = not now",
+  });
+});

@@ -164,7 +164,7 @@ async function runGrpc(
     const name = servingStatuses[status] ?? String(status);
     return name === "SERVING" ? success() : failure(`service unhealthy (responded with "${name}")`);
   } catch (error) {
-    if (!(error instanceof DialError) || error.code === "CANCELLED")
+    if (!(error instanceof DialError) || error.code === "ECANCELED")
       return { result: "error", message: wordsOf(error) };
     if (error.code === "UNIMPLEMENTED")
       return failure(

@@ -1,6 +1,7 @@
 import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
+import { KubeError, type KubeErrorCode } from "../kube/error.ts";
 import type { ImagePullServiceAccount } from "../proto/kubelet/image-records.ts";
 import type { Pod } from "../proto/kubernetes/gen/types.ts";
 import { pullSecretReferences, type Reference, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
@@ -42,6 +43,10 @@ interface Judging {
   readonly cluster: () => Pick<Cluster, "facts"> | undefined;
 }
 
+/**
+ * Judges by what `parts.disk` has written down of images; `cluster` tells of Secrets and service accounts, as soon as there is one. Under
+ * `parts.imageVerification: undefined` each pod may use all images.
+ */
 export function createImageAccess(
   parts: ImageAccessParts,
   cluster: () => Pick<Cluster, "facts" | "serviceAccounts"> | undefined,
@@ -56,7 +61,9 @@ export function createImageAccess(
     ...observed,
     async observe(uid, desired) {
       const seen = await observed.observe(uid, desired);
+      // A pod that ends, or has ended, is made no container of, and waits for nobody's answer.
       if (desired === undefined) return seen;
+      if (desired.termination !== undefined) return { ...seen, images: new Map() };
       const judge = async ([image, presence]: readonly [string, ImagePresence]) =>
         [image, await judged(judging, desired.pod, image, presence)] as const;
       const images = await Promise.all([...seen.images].map(judge));
@@ -106,9 +113,14 @@ async function knownAccount(
   const { namespace = "default" } = pod.metadata;
   const named = recorded.find((one) => one.namespace === namespace && one.name === pod.spec.serviceAccountName);
   if (named === undefined || providers === undefined) return undefined;
-  // As with Secrets: while nobody can say who the account is, its name is enough.
-  return await providers.accountFor(pod, image).catch(() => named);
+  return await providers.accountFor(pod, image).catch((error: unknown) => {
+    if (!(error instanceof KubeError)) throw error;
+    // As with Secrets: while nobody can say who the account is, its name is enough. One that is gone, or that we may not see, proves nothing.
+    return OUTAGES.has(error.code) ? named : undefined;
+  });
 }
+
+const OUTAGES: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TIMEOUT", "SERVER"]);
 
 function ownSecrets(pod: Pod, image: string, referents: Referents | undefined): PodCredentials["secrets"] {
   try {

@@ -1,3 +1,4 @@
+import { createBoundedMap } from "../../host/bounded-map.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { CredentialProviderResponse } from "../../proto/kubelet/credential-provider.ts";
 import type { RegistryLogins } from "../translate/registry-logins.ts";
@@ -18,19 +19,20 @@ export interface LoginCache {
 /** Images and service accounts come and go for as long as a node runs. */
 const MOST_KEPT = 1_000;
 
+interface Kept {
+  readonly logins: RegistryLogins;
+  readonly until: number;
+  readonly since: number;
+}
+
+/** Of so many answers at most; what does not hold any more, by `clock`, is not kept either. */
 export function createLoginCache(clock: Pick<Clock, "now">): LoginCache {
-  const kept = new Map<string, { readonly logins: RegistryLogins; readonly until: number; readonly since: number }>();
+  const kept = createBoundedMap<Kept>(MOST_KEPT);
 
   /** A clock that was set back makes nothing hold for longer. */
-  function isGood({ until, since }: { readonly until: number; readonly since: number }): boolean {
+  function isGood({ until, since }: Kept): boolean {
     const now = clock.now();
     return since <= now && now <= until;
-  }
-
-  function makeRoom(): void {
-    for (const [key, entry] of kept) if (!isGood(entry)) kept.delete(key);
-    const [oldest] = kept.keys();
-    if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest);
   }
 
   return {
@@ -43,10 +45,8 @@ export function createLoginCache(clock: Pick<Clock, "now">): LoginCache {
     keep(image, holder, scope, logins, lifetimeMs) {
       if (lifetimeMs <= 0) return;
       const since = clock.now();
-      const key = keyOf(image, holder, scope);
-      kept.delete(key);
-      kept.set(key, { logins, since, until: since + lifetimeMs });
-      makeRoom();
+      for (const [key, entry] of kept.entries()) if (!isGood(entry)) kept.delete(key);
+      kept.set(keyOf(image, holder, scope), { logins, since, until: since + lifetimeMs });
     },
   };
 }

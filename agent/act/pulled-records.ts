@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { createBoundedMap } from "../../host/bounded-map.ts";
 import { type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import { decodePulledRecord, encodePulledRecord, type ImagePulledRecord } from "../../proto/kubelet/image-records.ts";
@@ -29,7 +30,7 @@ const MOST_KNOWN = 1_024;
 export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
   const written = new Set<string>();
   let isListed = false;
-  const known = new Map<string, ImagePulledRecord | undefined>();
+  const known = createBoundedMap<{ readonly record: ImagePulledRecord | undefined }>(MOST_KNOWN);
 
   async function read(imageRef: string): Promise<ImagePulledRecord | undefined> {
     const file = `${FOLDER}/${fileNameOf(imageRef)}`;
@@ -43,14 +44,6 @@ export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
     return undefined;
   }
 
-  /** What was not asked for in the longest time goes first. */
-  function remember(imageRef: string, record: ImagePulledRecord | undefined): void {
-    known.delete(imageRef);
-    known.set(imageRef, record);
-    const [oldest] = known.keys();
-    if (known.size > MOST_KNOWN && oldest !== undefined) known.delete(oldest);
-  }
-
   const has = (imageRef: string) => written.has(fileNameOf(imageRef));
   return {
     async find() {
@@ -60,15 +53,15 @@ export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
     has,
     async of(imageRef) {
       if (isListed && !has(imageRef)) return undefined;
-      const record = known.has(imageRef) ? known.get(imageRef) : await read(imageRef);
-      if (isListed) remember(imageRef, record);
-      return record;
+      const found = known.get(imageRef) ?? { record: await read(imageRef) };
+      if (isListed) known.set(imageRef, found);
+      return found.record;
     },
     async keep(record) {
       const { imageRef } = record;
       await writeRecord(root, FOLDER, imageRef, encodePulledRecord(record));
       written.add(fileNameOf(imageRef));
-      remember(imageRef, record);
+      known.set(imageRef, { record });
     },
   };
 }

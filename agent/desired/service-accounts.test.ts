@@ -70,3 +70,40 @@ test("a request that fails is made again the next time, and another account of t
   expect(await ask()).toContain("of robot");
   expect(await ask("another")).toMatchObject({ code: "CONFLICT" });
 });
+
+const accountCalls = ({ calls }: FakeKube) => calls.filter((call) => call.startsWith("get "));
+
+test("an account is asked for by one request, and kept for a while", async () => {
+  const { clock, kube, accounts } = await cluster();
+  const ask = () => accounts.accountOf(podOf("web"), attributes);
+  await Promise.all([ask(), ask()]);
+  await clock.advance(29_999);
+  await ask();
+  expect(accountCalls(kube)).toHaveLength(1);
+  await clock.advance(1);
+  await ask();
+  expect(accountCalls(kube)).toHaveLength(2);
+});
+
+test("an API server that fails is left alone for a moment", async () => {
+  const { clock, kube, accounts } = await cluster();
+  kube.failures.get = [new KubeError("TIMEOUT", "no answer")];
+  const ask = () => accounts.accountOf(podOf("web"), attributes).catch((error: unknown) => error);
+  expect([await ask(), await ask()]).toEqual([
+    expect.objectContaining({ code: "TIMEOUT" }),
+    expect.objectContaining({ code: "TIMEOUT" }),
+  ]);
+  await clock.advance(5_000);
+  expect(await ask()).toMatchObject({ name: "robot" });
+});
+
+test("a clock that was set back makes no token hold for longer", async () => {
+  const { kube } = await cluster();
+  let now = Date.parse("2026-01-02T00:00:00Z");
+  const accounts = createServiceAccounts({ kube, clock: { now: () => now } });
+  const account = (await accounts.accountOf(podOf("web"), attributes))!;
+  await accounts.tokenOf(podOf("web"), account, "registry");
+  now -= 86_400_000;
+  await accounts.tokenOf(podOf("web"), account, "registry");
+  expect(tokenCalls(kube)).toHaveLength(2);
+});

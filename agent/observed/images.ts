@@ -1,5 +1,6 @@
 import { CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
+import { createBoundedMap } from "../../host/bounded-map.ts";
 import type { ImagePresence } from "../decide/observed.ts";
 
 /**
@@ -16,17 +17,9 @@ export interface ObservedImages {
 const MOST_KNOWN = 1_024;
 
 export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): ObservedImages {
-  const known = new Map<string, ImagePresence>();
+  const known = createBoundedMap<ImagePresence>(MOST_KNOWN);
   // A hundred pods of one image that arrive at once are one question.
   const asked = new Map<string, Promise<ImagePresence>>();
-
-  /** What was not asked for in the longest time goes first. */
-  function remember(image: string, presence: ImagePresence): void {
-    known.delete(image);
-    known.set(image, presence);
-    const [oldest] = known.keys();
-    if (known.size > MOST_KNOWN && oldest !== undefined) known.delete(oldest);
-  }
 
   async function ask(image: string): Promise<ImagePresence> {
     const found = await runtime.imageStatus(image).catch((error: unknown) => {
@@ -46,7 +39,7 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
       (presence) => {
         if (asked.get(image) === open) {
           asked.delete(image);
-          if (presence.present === true) remember(image, presence);
+          if (presence.present === true) known.set(image, presence);
         }
         return presence;
       },
@@ -61,10 +54,7 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
 
   return {
     async presence(image) {
-      const presence = known.get(image);
-      if (presence === undefined) return await (asked.get(image) ?? question(image));
-      remember(image, presence);
-      return presence;
+      return known.get(image) ?? (await (asked.get(image) ?? question(image)));
     },
     doubt(image) {
       if (image === undefined) {

@@ -1,3 +1,4 @@
+import { createBoundedMap } from "../../host/bounded-map.ts";
 import type { Event } from "../../proto/kubernetes/gen/types.ts";
 import {
   type Allowance,
@@ -27,9 +28,9 @@ const MOST_ENTRIES = 4096;
 
 /** Remembers what was told, so that what happens again and again does not fill the cluster. Its memory is bounded. */
 export function createEventBook(): EventBook {
-  const similar = createRecent<Similar>(MOST_ENTRIES);
-  const series = createRecent<Series>(MOST_ENTRIES);
-  const allowances = createRecent<Allowance>(MOST_ENTRIES);
+  const similar = createBoundedMap<Similar>(MOST_ENTRIES);
+  const series = createBoundedMap<Series>(MOST_ENTRIES);
+  const allowances = createBoundedMap<Allowance>(MOST_ENTRIES);
   return {
     note(event, now) {
       const alike = similarKey(event);
@@ -45,20 +46,6 @@ export function createEventBook(): EventBook {
       const { allowance, isAllowed } = takeToken(allowances.get(spam), now);
       allowances.set(spam, allowance);
       return isAllowed ? current : undefined;
-    },
-  };
-}
-
-/** A map that forgets what was not touched for longest. */
-function createRecent<V>(mostEntries: number) {
-  const entries = new Map<string, V>();
-  return {
-    get: (key: string) => entries.get(key),
-    set(key: string, value: V): void {
-      entries.delete(key);
-      entries.set(key, value);
-      const [oldest] = entries.keys();
-      if (entries.size > mostEntries && oldest !== undefined) entries.delete(oldest);
     },
   };
 }

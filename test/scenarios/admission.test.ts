@@ -313,8 +313,8 @@ scenario(
       5s report first Running, finished: a terminated Error 143
       45s following the container runtime
       51s second Failed (NodePorts): no containers
-      51s report second Pending: a waiting ContainerCreating
       51s report second Failed (NodePorts), finished: no containers
+      51s report second Pending: a waiting ContainerCreating
       51s second: prepare volumes
       51s second: run sandbox (attempt 0): the pod has none
       51s second: create container a (attempt 0): it has not run yet

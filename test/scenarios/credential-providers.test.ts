@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { createCredentialProviders } from "../../agent/act/credential-providers.ts";
 import { ExecError } from "../../host/exec.ts";
+import { KubeError } from "../../kube/error.ts";
 import { secrets, serviceAccounts } from "../../kube/resource.ts";
 import type { CredentialProvider, TokenAttributes } from "../../proto/kubelet/credential-provider.ts";
 import type { PodSpec, PullPolicy } from "../../proto/kubernetes/gen/types.ts";
@@ -152,4 +153,39 @@ test("where a program fails, the pull goes on by the pod's own Secret, and the l
   expect(log.lines.map(({ level, fields }) => [level, fields["why"]])).toEqual([
     ["warn", "it ended with code 1: the vault is sealed"],
   ]);
+});
+
+const denials: readonly [sentence: string, deny: (stage: Stage) => Promise<unknown>][] = [
+  ["is gone", (stage) => stage.kube.user.delete(serviceAccounts("default"), "robot")],
+  [
+    "may not be seen",
+    async ({ kube }) => {
+      kube.before.get = (about) => {
+        if (about.includes("serviceaccounts")) throw new KubeError("FORBIDDEN", "no");
+      };
+    },
+  ],
+];
+for (const [sentence, deny] of denials)
+  test(`an account that ${sentence} gives its name's pods no right`, async () => {
+    const { stage } = await nodeWith({ ...vault, tokenAttributes }, byAccount);
+    await stage.apply("owner", specOf("robot"));
+    await stage.advance("40s");
+    await deny(stage);
+    await stage.apply("late", specOf("robot", "Never"));
+    await stage.advance("2s");
+    expect(await stage.shown()).toContain("late Pending: a waiting ErrImageNeverPull");
+  });
+
+test("while the API server answers nothing about accounts, a pod that is deleted ends at once", async () => {
+  const { stage } = await nodeWith({ ...vault, tokenAttributes }, byAccount);
+  await stage.apply("owner", specOf("robot"));
+  await stage.advance("40s");
+  await stage.exit("a", 1);
+  await stage.advance("6s");
+  stage.kube.before.get = (about) => (about.includes("serviceaccounts") ? new Promise(() => {}) : undefined);
+  await stage.advance("40s");
+  await stage.remove("owner", 0);
+  await stage.advance("2s");
+  expect(await stage.shown()).toEqual([]);
 });

@@ -204,8 +204,8 @@ scenario(
       0s p1: prepare volumes
       0s report p1 Pending, terminating: a terminated ContainerStatusUnknown 137
       0s p1: remove the pod's files: its manifest is gone
-      0s vip: prepare volumes
       0s report p1 Pending, finished: a terminated ContainerStatusUnknown 137
+      0s vip: prepare volumes
       0s vip: run sandbox (attempt 0): the pod has none
       0s vip: create container a (attempt 0): it has not run yet
       0s vip: start container a (attempt 0)

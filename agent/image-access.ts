@@ -5,7 +5,12 @@ import { KubeError, type KubeErrorCode } from "../kube/error.ts";
 import type { ImagePullServiceAccount } from "../proto/kubelet/image-records.ts";
 import type { Pod } from "../proto/kubernetes/gen/types.ts";
 import { pullSecretReferences, type Reference, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
-import type { CredentialProviders, MakeProviders } from "./act/credential-providers.ts";
+import {
+  CredentialProviderError,
+  type CredentialProviders,
+  type MakeProviders,
+  type PodAccounts,
+} from "./act/credential-providers.ts";
 import { createImageRecords, type ImageRecords } from "./act/image-records.ts";
 import { hashOfLogin } from "./act/login-hash.ts";
 import type { PodDisk } from "./act/volume.ts";
@@ -52,7 +57,7 @@ export function createImageAccess(
   cluster: () => Pick<Cluster, "facts" | "serviceAccounts"> | undefined,
 ): ImageAccess {
   const { imageVerification: verification, runtime, disk, clock, log } = parts;
-  const providers = parts.providers?.(() => cluster()?.serviceAccounts);
+  const providers = parts.providers?.(() => accountsOf(cluster()));
   if (verification === undefined) return { records: undefined, providers, withAccess: (observed) => observed };
   const refOf = async (image: string) => (await runtime.imageStatus(image))?.id;
   const records = createImageRecords({ root: disk.root, refOf, clock, log });
@@ -114,13 +119,27 @@ async function knownAccount(
   const named = recorded.find((one) => one.namespace === namespace && one.name === pod.spec.serviceAccountName);
   if (named === undefined || providers === undefined) return undefined;
   return await providers.accountFor(pod, image).catch((error: unknown) => {
-    if (!(error instanceof KubeError)) throw error;
+    if (!(error instanceof CredentialProviderError && error.cause instanceof KubeError)) throw error;
     // As with Secrets: while nobody can say who the account is, its name is enough. One that is gone, or that we may not see, proves nothing.
-    return OUTAGES.has(error.code) ? named : undefined;
+    return OUTAGES.has(error.cause.code) ? named : undefined;
   });
 }
 
 const OUTAGES: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TIMEOUT", "SERVER"]);
+
+/** The accounts in the words of those who ask for logins. */
+function accountsOf(cluster: Pick<Cluster, "serviceAccounts"> | undefined): PodAccounts | undefined {
+  if (cluster === undefined) return undefined;
+  const { accountOf, tokenOf } = cluster.serviceAccounts;
+  const reworded = (error: unknown): never => {
+    if (!(error instanceof KubeError)) throw error;
+    throw new CredentialProviderError("NO_ACCOUNT", error.message, { cause: error });
+  };
+  return {
+    accountOf: (...asked) => accountOf(...asked).catch(reworded),
+    tokenOf: (...asked) => tokenOf(...asked).catch(reworded),
+  };
+}
 
 function ownSecrets(pod: Pod, image: string, referents: Referents | undefined): PodCredentials["secrets"] {
   try {

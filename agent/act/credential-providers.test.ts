@@ -4,7 +4,7 @@ import type { CredentialProvider, TokenAttributes } from "../../proto/kubelet/cr
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { createCredentialProviders, type PodAccounts } from "./credential-providers.ts";
+import { CredentialProviderError, createCredentialProviders, type PodAccounts } from "./credential-providers.ts";
 
 const V1 = "credentialprovider.kubelet.k8s.io/v1";
 const pod = (name = "web", serviceAccountName = ""): Pod => ({
@@ -279,7 +279,9 @@ test("where the account lacks an annotation it is not asked, and nobody complain
 
 test("where there is no token to be had, the pull goes on without", async () => {
   const { accounts, log, loginsOf } = nodeOf({ tokenAttributes: attributes });
-  Object.assign(accounts, { tokenOf: () => Promise.reject(new Error("audience r not found in pod spec")) });
+  Object.assign(accounts, {
+    tokenOf: () => Promise.reject(new CredentialProviderError("NO_ACCOUNT", "audience r not found in pod spec")),
+  });
   expect(await loginsOf("r.example/app", pod("web", "robot"))).toEqual([]);
   expect(log.told()).toHaveLength(1);
 });
@@ -303,4 +305,29 @@ test("what is kept is bounded", async () => {
   await loginsOf("r.example/app-1");
   await loginsOf("r.example/app-0");
   expect(asked()).toEqual(["r.example/app-0"]);
+});
+
+test("a failure is told anew when the program has answered in between, and not when only its words are others", async () => {
+  const { program, log, loginsOf } = nodeOf();
+  const fail = (stderr: string) => {
+    program.answer = () => Promise.reject(new ExecError(["ecr"], 1, stderr, "ecr failed"));
+  };
+  const warnings = () => log.told().filter((line) => line.startsWith("warn"));
+  fail("request 1");
+  await loginsOf("r.example/a");
+  fail("request 2");
+  await loginsOf("r.example/b");
+  expect(warnings()).toHaveLength(1);
+  program.answer = async () => answer();
+  await loginsOf("r.example/c");
+  fail("request 3");
+  await loginsOf("r.example/d");
+  expect(warnings()).toHaveLength(1);
+});
+
+test("a mistake of ours is not taken for a program that gives no login", async () => {
+  const { program, log, loginsOf } = nodeOf();
+  program.answer = () => Promise.reject(new TypeError("undefined is not an object"));
+  const failure: unknown = await loginsOf("r.example/a").catch((error: unknown) => error);
+  expect([failure, log.told()]).toEqual([expect.any(TypeError), []]);
 });

@@ -22,7 +22,7 @@ import {
 } from "../translate/registry-logins.ts";
 import { createLoginCache, type LoginCache } from "./login-cache.ts";
 
-/** The service accounts of pods, as the API server has them. Each rejects with `KubeError`. */
+/** The service accounts of pods, as the API server has them. Each rejects with `CredentialProviderError` where that does not tell. */
 export interface PodAccounts {
   /** Undefined where the account lacks an annotation that has to be there. */
   accountOf(pod: Pod, attributes: TokenAttributes): Promise<ProviderAccount | undefined>;
@@ -32,10 +32,20 @@ export interface PodAccounts {
 
 /** The programs of this node that give it logins for registries. */
 export interface CredentialProviders {
-  /** Those that they have for an image; a program that fails is said, and has none. Rejects with the signal's reason alone. */
+  /** Those that they have for an image; a program that fails is said, and has none. Rejects with the signal's reason. */
   loginsFor(pod: Pod, image: string, signal: AbortSignal): Promise<RegistryLogins>;
-  /** The pod's service account, where a provider gives it logins for the image. Rejects with `KubeError`. */
+  /** The pod's service account, where a provider gives it logins for the image. Rejects with `CredentialProviderError`. */
   accountFor(pod: Pod, image: string): Promise<LoginOwner | undefined>;
+}
+
+/** Why a provider gives no login: a program that fails, an answer that cannot be used, an API server that says nothing. No output is part of it. */
+export class CredentialProviderError extends Error {
+  override readonly name = "CredentialProviderError";
+  readonly code: "FAILED" | "BAD_ANSWER" | "TOKEN_ECHO" | "NO_ACCOUNT";
+  constructor(code: CredentialProviderError["code"], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
 }
 
 export type MakeProviders = (accounts: () => PodAccounts | undefined) => CredentialProviders;
@@ -93,9 +103,10 @@ function createProvider(settings: CredentialProvidersSettings, provider: Credent
   const { name, matchImages, tokenAttributes } = provider;
   const cache = createLoginCache(clock);
   const inFlight = new Map<string, Promise<RegistryLogins>>();
-  let told = "";
+  /** What was complained of since it has last answered. */
+  let told: string | undefined;
 
-  /** The account that the program is told of; `none`: it is asked without; undefined: it is not asked. Rejects with `KubeError`. */
+  /** The account that the program is told of; `none`: it is asked without; undefined: it is not asked. Rejects with `CredentialProviderError`. */
   async function accountFor(pod: Pod): Promise<ProviderAccount | "none" | undefined> {
     if (tokenAttributes === undefined) return "none";
     if (!pod.spec.serviceAccountName) return tokenAttributes.requireServiceAccount ? undefined : "none";
@@ -117,17 +128,20 @@ function createProvider(settings: CredentialProvidersSettings, provider: Credent
     const key = JSON.stringify([image, holder, token && hashOf(token)]);
     const running = inFlight.get(key) ?? run(provider, { ...settings, cache }, { image, account, token, holder });
     inFlight.set(key, running);
-    return await running.finally(() => inFlight.delete(key));
+    const logins = await running.finally(() => inFlight.delete(key));
+    told = undefined;
+    return logins;
   }
 
   /** The pull goes on with what others have; the same complaint is not made for each pod. */
   function complain(image: string, error: unknown): RegistryLogins {
-    const why = error instanceof Error ? error.message : String(error);
-    log[told === why ? "debug" : "warn"](
+    if (!(error instanceof CredentialProviderError)) throw error;
+    const { code, message: why } = error;
+    log[told === code ? "debug" : "warn"](
       { provider: name, image, why },
       "a credential provider gives no login for an image; going on without it",
     );
-    told = why;
+    told = code;
     return [];
   }
 
@@ -186,10 +200,13 @@ async function run(
     throw error instanceof ExecError ? failed(error) : error;
   });
   const response = decodeProviderResponse(stdout, apiVersion);
-  if (typeof response === "string") throw new Error(`it ${response}`);
+  if (typeof response === "string") throw new CredentialProviderError("BAD_ANSWER", `it ${response}`);
   const isEcho = Object.values(response.auth).some(({ password }) => token !== undefined && password === token);
   if (isEcho && provider.tokenAttributes?.cacheType !== "Token")
-    throw new Error("it gave the service account's token as a password, for which cacheType has to be Token");
+    throw new CredentialProviderError(
+      "TOKEN_ECHO",
+      "it gave the service account's token as a password, for which cacheType has to be Token",
+    );
   const owner = account === "none" ? {} : { owner: ownerOf(account) };
   const logins = Object.entries(response.auth).map(([location, login]): readonly [string, RegistryLogin] => [
     location,
@@ -208,14 +225,14 @@ function lifetimeOf(
     return parseDurationMs(cacheDuration);
   } catch (error) {
     if (!(error instanceof DurationError)) throw error;
-    throw new Error("it printed a cacheDuration that is no duration such as 10m");
+    throw new CredentialProviderError("BAD_ANSWER", "it printed a cacheDuration that is no duration such as 10m");
   }
 }
 
 /** What the program says on stderr is meant for people; what it printed on stdout may be a secret, and is not looked at. */
-function failed({ exitCode, stderr, message }: ExecError): Error {
+function failed({ exitCode, stderr, message }: ExecError): CredentialProviderError {
   const complaint = stderr.trim().slice(0, LONGEST_COMPLAINT);
   const why = exitCode === undefined || exitCode === 0 ? message : `it ended with code ${exitCode}`;
   // The error itself holds the arguments, which may hold secrets.
-  return new Error(complaint === "" ? why : `${why}: ${complaint}`);
+  return new CredentialProviderError("FAILED", complaint === "" ? why : `${why}: ${complaint}`);
 }

@@ -58,7 +58,8 @@ async function runOn(
   const clock = createClock();
   const proc = createProc();
   const figures = await readFigures(proc, root);
-  const idSpace = await readIdSpace(config, { machine, exec: createExec(), path: process.env["PATH"] ?? "" });
+  const exec = createExec();
+  const idSpace = await readIdSpace(config, { machine, exec, path: process.env["PATH"] ?? "" });
   const runtime = createRuntime({
     endpoint: config.containerRuntimeEndpoint,
     imageEndpoint: config.imageServiceEndpoint,
@@ -101,7 +102,7 @@ async function runOn(
     ...(membership && { join: membership.join }),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     loginFiles: loginFiles(config.rootDir, workingDir(), process.env["HOME"]),
-    providers: await providersOf(config, machine, clock, log),
+    providers: await providersOf(config, { machine, exec, environment: process.env, clock, log }),
     imageVerification: config.imageVerification,
     startPlaces: Math.max(2, 2 * proc.cpuCount()),
     random: Math.random,

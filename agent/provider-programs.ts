@@ -1,31 +1,36 @@
 import { join } from "node:path/posix";
 import type { Clock } from "../host/clock.ts";
-import { createExec } from "../host/exec.ts";
+import type { Exec } from "../host/exec.ts";
 import { type Files, FilesError } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
 import type { MakeProviders } from "./act/credential-providers.ts";
 import type { Config } from "./config/config.ts";
 import { StartError } from "./start-error.ts";
 
+export interface ProgramParts {
+  readonly machine: Pick<Files, "stat">;
+  readonly exec: Exec;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /**
  * What makes the node's credential providers; undefined where it has none, and then nothing of this is loaded. Throws `StartError` where one
- * of the programs cannot be run.
+ * of the programs cannot be run. They inherit `environment`.
  */
 export async function providersOf(
   { credentialProviders: config }: Pick<Config, "credentialProviders">,
-  machine: Pick<Files, "stat">,
-  clock: Clock,
-  log: Log,
+  { machine, exec, environment: own, clock, log }: ProgramParts,
 ): Promise<MakeProviders | undefined> {
   if (config === undefined) return undefined;
   const { binDir, providers } = config;
   for (const { name } of providers) await checkProgram(machine, join(binDir, name));
   const { createCredentialProviders } = await import("./act/credential-providers.ts");
   const environment = Object.fromEntries(
-    Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    Object.entries(own).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   );
-  return (accounts) =>
-    createCredentialProviders({ providers, binDir, exec: createExec(), environment, accounts, clock, log });
+  return (accounts) => createCredentialProviders({ providers, binDir, exec, environment, accounts, clock, log });
 }
 
 async function checkProgram(machine: Pick<Files, "stat">, path: string): Promise<void> {

@@ -39,6 +39,7 @@ export interface ImagePullServiceAccount {
 const WRITTEN = "kubelet.config.k8s.io/v1beta1";
 const READ: readonly unknown[] = [WRITTEN, "kubelet.config.k8s.io/v1alpha1"];
 
+/** The record as the kubelet writes it, names and fields in its order, with a newline at the end. */
 export function encodePulledRecord({ lastUpdatedTime, imageRef, credentialMapping }: ImagePulledRecord): string {
   const names = Object.keys(credentialMapping).toSorted();
   const mapping = Object.fromEntries(names.map((name) => [name, encodeCredentials(credentialMapping[name] ?? {})]));

@@ -179,13 +179,13 @@ for (const [sentence, deny] of denials)
 
 test("while the API server answers nothing about accounts, a pod that is deleted ends at once", async () => {
   const { stage } = await nodeWith({ ...vault, tokenAttributes }, byAccount);
-  await stage.apply("owner", specOf("robot"));
-  await stage.advance("40s");
-  await stage.exit("a", 1);
-  await stage.advance("6s");
-  stage.kube.before.get = (about) => (about.includes("serviceaccounts") ? new Promise(() => {}) : undefined);
-  await stage.advance("40s");
-  await stage.remove("owner", 0);
+  const containers = ["a", "b"].map((name) => ({ name, image: IMAGE, imagePullPolicy: "IfNotPresent" as const }));
+  await stage.apply("owner", { ...specOf("robot"), restartPolicy: "Never", containers });
   await stage.advance("2s");
+  await stage.exit("a", 1);
+  await stage.advance("60s");
+  stage.kube.before.get = (about) => (about.includes("serviceaccounts") ? new Promise(() => {}) : undefined);
+  await stage.remove("owner", 1);
+  await stage.advance("3s");
   expect(await stage.shown()).toEqual([]);
 });

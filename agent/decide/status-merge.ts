@@ -24,7 +24,8 @@ const SHARED_CONDITION = "DisruptionTarget";
  *
  * - a terminal phase is final, is not told while a container may run, and is never told of a ready pod;
  * - a container that must not run again, and has ended, stays ended, as long as nobody speaks of a later instance;
- * - how an instance has ended stays told where nobody knows it any more (an agent may have begun without the API server's word);
+ * - how an instance has ended stays told where nobody knows it any more (an agent may have begun without the API server's word, a runtime
+ *   have been killed before it had written it down);
  * - a condition that keeps its status keeps its time, and no change comes before the one before it;
  * - the start, the QoS class, and an address once known stay; `observedGeneration` never falls back;
  * - what others own is not ours to touch.
@@ -78,6 +79,9 @@ function keepEnded(
   const isLaterInstance = wanted.restartCount > told.restartCount;
   const isGuess = wanted.state?.terminated?.reason === "ContainerStatusUnknown";
   if (isGuess && !isLaterInstance) return told;
+  // A runtime that was killed before it had written the end down makes one up: containerd's is 255, `Unknown`.
+  const isSame = told.containerID !== undefined && wanted.containerID === told.containerID;
+  if (isSame && wanted.state?.terminated?.reason === "Unknown") return told;
   if (wanted.state?.terminated) return wanted;
   const container = containerNamed({ spec }, wanted.name) ?? { name: wanted.name };
   return isLaterInstance || shouldRestart({ metadata: {}, spec }, container, ended) ? wanted : told;

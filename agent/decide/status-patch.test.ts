@@ -43,6 +43,8 @@ const made = (state: ContainerState): ContainerStatus => ({
   imageID: "sha256:made",
 });
 const unseen: ContainerState = { terminated: { exitCode: 137, reason: "ContainerStatusUnknown" } };
+/** As containerd has it of one whose end it had not written down when it was killed. */
+const forgotten: ContainerState = { terminated: { exitCode: 255, reason: "Unknown" } };
 const exited = (exitCode: number): ContainerState => ({ terminated: { exitCode, reason: "Error" } });
 
 const wanted: PodStatus = {
@@ -273,6 +275,16 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
     "of a later instance nobody may have seen it",
     patch(withContainer(told, container(exited(143))), withContainer(wanted, container(unseen, 1))),
     { containerStatuses: [container(unseen, 1)] },
+  ],
+  [
+    "how it ended is not taken back by a runtime that was killed before it had written it down",
+    patch(withContainer(told, made(exited(143))), withContainer(wanted, made(forgotten)), "Never"),
+    undefined,
+  ],
+  [
+    "of another instance its word is all there is",
+    patch(withContainer(told, container(exited(143))), withContainer(wanted, made(forgotten)), "Never"),
+    { containerStatuses: [made(forgotten)] },
   ],
   [
     "who has not heard of an instance that waits to be started does not unmake it",

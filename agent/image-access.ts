@@ -1,7 +1,7 @@
 import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import { KubeError, type KubeErrorCode } from "../kube/error.ts";
+import { KubeError } from "../kube/error.ts";
 import type { ImagePullServiceAccount } from "../proto/kubelet/image-records.ts";
 import type { Pod } from "../proto/kubernetes/gen/types.ts";
 import { pullSecretReferences, type Reference, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
@@ -18,6 +18,7 @@ import type { Cluster } from "./cluster.ts";
 import { type ImageVerification, imageAccess, type PodCredentials, recordedAccounts } from "./decide/image-access.ts";
 import type { ImagePresence } from "./decide/observed.ts";
 import type { ObservedPods } from "./observed/pods.ts";
+import { hasCode } from "./report/retry.ts";
 import { ownLoginsFor } from "./translate/registry-logins.ts";
 import { TranslateError } from "./translate/translate-error.ts";
 
@@ -121,11 +122,9 @@ async function knownAccount(
   return await providers.accountFor(pod, image).catch((error: unknown) => {
     if (!(error instanceof CredentialProviderError && error.cause instanceof KubeError)) throw error;
     // As with Secrets: while nobody can say who the account is, its name is enough. One that is gone, or that we may not see, proves nothing.
-    return OUTAGES.has(error.cause.code) ? named : undefined;
+    return hasCode(error.cause, "UNREACHABLE", "TIMEOUT", "SERVER") ? named : undefined;
   });
 }
-
-const OUTAGES: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TIMEOUT", "SERVER"]);
 
 /** The accounts in the words of those who ask for logins. */
 function accountsOf(cluster: Pick<Cluster, "serviceAccounts"> | undefined): PodAccounts | undefined {

@@ -106,6 +106,17 @@ for (const [pod, field, kubelet, berth] of wrong)
     expect(compare(runs, lists).map(({ kind }) => kind)).toEqual(["difference"]);
   });
 
+test("of a crash loop's second wait one run of the kubelet may show nothing, and the other the wait that comes next", () => {
+  const wait = (seconds: number) => ({
+    "later initContainerStatuses[first].state.waiting.message": `back-off ${seconds}s restarting failed container=first pod=P`,
+  });
+  const found = (a: Rows, b: Rows, berth: Rows) =>
+    compare({ pod: "init-loop", kubelet: [a, b], berth }, lists).map(({ kind }) => kind);
+  expect(found(rows({}), rows(wait(40)), rows(wait(20)))).toEqual(["noise"]);
+  expect(found(rows(wait(20)), rows(wait(20)), rows(wait(10)))).toEqual(["difference"]);
+  expect(found(rows({}), rows(wait(40)), rows(wait(80)))).toEqual(["difference"]);
+});
+
 test("no entry of the lists takes whatever both sides show", () => {
   expect([...lists.deliberate, ...lists.momentary].filter(isBoundless)).toEqual([]);
   expect(isBoundless({ ...entry, kubelet: /^/, berth: [/^/, undefined] })).toBe(true);

@@ -163,6 +163,14 @@ const untilDeleted = "it is told again and again until the pod is deleted, and h
 
 const momentary: readonly Entry[] = [
   {
+    // A run of the kubelet may show the second wait when it is over, which it calls by the next one's name.
+    pod: crashing,
+    field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
+    kubelet: [/^back-off 40s restarting failed container=/, undefined],
+    berth: /^back-off 20s restarting failed container=/,
+    reason: showsWait,
+  },
+  {
     pod: /^post-start-(by-http-fails|without-command|fails)$/,
     field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
     kubelet: ["143", "137"],

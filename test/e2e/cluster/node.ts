@@ -173,8 +173,8 @@ export function describedEvents(text: string) {
 
 export const uidsOf = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.uid ?? "").toSorted();
 
-/** All containers run and are ready, and nobody wants it to end. */
-export function isUp({ metadata, status }: Pod): boolean {
-  const all = status?.containerStatuses ?? [];
-  return metadata.deletionTimestamp === undefined && all.length > 0 && all.every(({ ready }) => ready);
+/** All containers run and are ready, and nobody wants it to end. A pod that nobody has heard of is not up. */
+export function isUp(pod: Pod | undefined): boolean {
+  const all = pod?.status?.containerStatuses ?? [];
+  return pod?.metadata.deletionTimestamp === undefined && all.length > 0 && all.every(({ ready }) => ready);
 }

@@ -58,10 +58,14 @@ function manifestOf(config: Blob, layers: readonly Blob[]): Blob {
   });
 }
 
-/** An image of the same layers by another name, and with an id of its own: a runtime takes it for nothing but itself. */
-export function copyImage(image: BuiltImage, name: string): BuiltImage {
-  const config = { ...(JSON.parse(new TextDecoder().decode(image.config.bytes)) as object), author: name };
-  const own = jsonBlob(image.config.mediaType, config);
+/**
+ * An image of the same layers by another name, and with an id of its own: a runtime takes it for nothing but itself. Where `user` is
+ * given it runs as that one.
+ */
+export function copyImage(image: BuiltImage, name: string, user?: string): BuiltImage {
+  const before = JSON.parse(new TextDecoder().decode(image.config.bytes)) as { readonly config: object };
+  const config = { ...before.config, ...(user !== undefined && { User: user }) };
+  const own = jsonBlob(image.config.mediaType, { ...before, config, author: name });
   return { name, layers: image.layers, config: own, manifest: manifestOf(own, image.layers) };
 }
 

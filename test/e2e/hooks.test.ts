@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Container, Lifecycle, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { Container, Lifecycle, LifecycleHandler, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { until } from "../bed/until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
@@ -28,6 +28,9 @@ const noting = (lifecycle: Lifecycle, more: Partial<Container> = {}): Partial<Co
   ...more,
 });
 const shell = (text: string) => ({ exec: { command: ["sh", "-c", text] } });
+/** Waits until a pod whose manifest is gone is shown no more. */
+const goes = (name: string) =>
+  until(`${name} to be gone`, 20_000, async () => !(await node.pods()).some((pod) => pod.name === `${name}-berth`));
 const notes = async (name: string) => (await readFile(join(folder, name), "utf8")).trimEnd().split("\n");
 
 test("a container is up when its postStart hook has succeeded, and its preStop hook runs before its end", async () => {
@@ -53,6 +56,72 @@ test("a hook that fails has its container stopped and tried again, and the log s
   await node.logged("failed to run the postStart hook of container main", "not yet");
 });
 
+test("a preStop hook that fails keeps nobody from stopping: its container hears SIGTERM, and the log says why", async () => {
+  const preStop = shell("echo tried >>/notes/failing; echo not now >&2; exit 7");
+  const command = script(
+    'trap "echo ended >>/notes/failing; exit 0" TERM; echo up >>/notes/failing; sleep 1000000 & wait',
+  );
+  await node.put(podOf("failing", noting({ preStop }, { command }), withNotes()));
+  await until("its trap to be set", 20_000, async () => (await notes("failing").catch(() => [])).length === 1);
+  await node.removeFile("failing.yaml");
+  await goes("failing");
+  expect(await notes("failing")).toEqual(["up", "tried", "ended"]);
+  await node.logged("failing-berth", "preStop hook", "not now");
+});
+
+test("hooks may ask a server: one by one, as who they are, with the headers that they have", async () => {
+  const asked: string[] = [];
+  const server = Bun.serve({
+    port: 0,
+    hostname: "0.0.0.0",
+    fetch({ url, headers }) {
+      asked.push(`${new URL(url).pathname} ${headers.get("user-agent")?.split("/")[0]} ${headers.get("x-from")}`);
+      return new Response("heard");
+    },
+  });
+  const asking = (path: string) => ({
+    httpGet: { port: server.port ?? 0, path, httpHeaders: [{ name: "X-From", value: "hook" }] },
+  });
+  try {
+    const lifecycle = { postStart: asking("/begun"), preStop: asking("/ending") };
+    await node.put(podOf("asking", { lifecycle }, { hostNetwork: true }));
+    await node.running("asking");
+    expect(asked).toEqual(["/begun kube-lifecycle hook"]);
+    await node.removeFile("asking.yaml");
+    await goes("asking");
+    expect(asked).toEqual(["/begun kube-lifecycle hook", "/ending kube-lifecycle hook"]);
+  } finally {
+    await server.stop(true);
+  }
+});
+
+test("hooks may simply wait: so long is a container not up yet, and then not asked to end yet", async () => {
+  const lifecycle: Lifecycle = { postStart: { sleep: { seconds: 2 } }, preStop: { sleep: { seconds: 2 } } };
+  await node.put(podOf("waiting", { lifecycle }, { terminationGracePeriodSeconds: 30 }));
+  await node.pod("waiting", "it waits for its hook", ({ reason }) => reason === "ContainerCreating");
+  const [up] = await node.running("waiting");
+  const startedAt = Date.parse(up?.status.containerStatuses?.[0]?.state?.running?.startedAt ?? "");
+  expect(Date.now() - startedAt).toBeGreaterThanOrEqual(2000);
+  const removedAt = performance.now();
+  await node.removeFile("waiting.yaml");
+  await goes("waiting");
+  expect(performance.now() - removedAt).toBeWithin(2000, 20_000);
+});
+
+const impossible: readonly (readonly [name: string, what: string, postStart: LifecycleHandler, says: string])[] = [
+  ["no-program", "a program that is not there", { exec: { command: ["/no/such/hook"] } }, "no such file or directory"],
+  ["no-server", "a port where nobody listens", { httpGet: { port: 9 } }, "connection refused"],
+];
+test.each(impossible)(
+  "%s: a postStart hook by %s has its container stopped and tried again, and the log says why",
+  async (name, _, postStart, says) => {
+    await node.put(podOf(name, { lifecycle: { postStart } }));
+    const pod = await node.pod(name, "it was tried again, and waits", ({ reason }) => reason === "CrashLoopBackOff");
+    expect(pod).toMatchObject({ ready: "0/1", restarts: 1 });
+    await node.logged(`${name}-berth`, "failed to run the postStart hook of container main", says);
+  },
+);
+
 test("a preStop hook that hangs is ended together with its container when the grace has passed", async () => {
   const preStop = shell("echo begun >>/notes/hanging; sleep 1000000; echo done >>/notes/hanging");
   const spec = { ...withNotes(), terminationGracePeriodSeconds: 3 };
@@ -60,7 +129,7 @@ test("a preStop hook that hangs is ended together with its container when the gr
   await node.running("hanging");
   const removedAt = performance.now();
   await node.removeFile("hanging.yaml");
-  await until("it to be gone", 20_000, async () => !(await node.pods()).some(({ name }) => name === "hanging-berth"));
+  await goes("hanging");
   expect(performance.now() - removedAt).toBeWithin(2_900, 12_000);
   expect(await notes("hanging")).toEqual(["begun"]);
 });
@@ -73,7 +142,7 @@ test("a pod whose postStart hook hangs is never up, and ends when it is told to"
   expect([pod.phase, pod.reason, pod.ready]).toEqual(["Pending", "ContainerCreating", "0/1"]);
   const removedAt = performance.now();
   await node.removeFile("never-up.yaml");
-  await until("it to be gone", 20_000, async () => !(await node.pods()).some(({ name }) => name === "never-up-berth"));
+  await goes("never-up");
   expect(performance.now() - removedAt).toBeLessThan(12_000);
 });
 

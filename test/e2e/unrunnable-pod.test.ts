@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";
+import { copyImage } from "../bed/oci-layout.ts";
 import { until } from "../bed/until.ts";
-import { podOf } from "./manifest.ts";
+import { podOf, script } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
@@ -19,6 +21,10 @@ interface Unrunnable {
 /** Nobody listens there. */
 const deadRegistry = "127.0.0.1:9";
 const volume = { name: "data", mountPath: "/data" };
+/** They run as a user whom they call by name, and as one whom they call by number. */
+const ofSailor = "berth.test/of-sailor:1";
+const ofNumber = "berth.test/of-number:1";
+const notRoot = { securityContext: { runAsNonRoot: true } };
 
 const rows: readonly Unrunnable[] = [
   {
@@ -83,10 +89,17 @@ const rows: readonly Unrunnable[] = [
   },
   {
     title: "an image that runs as root where that is forbidden",
-    pod: podOf("rootless", { securityContext: { runAsNonRoot: true } }),
+    pod: podOf("rootless", notRoot),
     phase: "Pending",
     reasons: ["CreateContainerConfigError"],
     says: "container has runAsNonRoot and image will run as root",
+  },
+  {
+    title: "an image that calls its user by name where root is forbidden: that may be root too",
+    pod: podOf("nameless", { image: ofSailor, ...notRoot }),
+    phase: "Pending",
+    reasons: ["CreateContainerConfigError"],
+    says: "container has runAsNonRoot and image has non-numeric user (sailor), cannot verify user is non-root",
   },
 ];
 let node: Node;
@@ -96,6 +109,11 @@ const shown = new Map<string, string[]>();
 
 beforeAll(async () => {
   node = await startNode();
+  const busybox = (await buildTestImages()).find(({ name }) => name === busyboxImage)!;
+  await importImages(node.containerd, [
+    copyImage(busybox, ofSailor, "sailor"),
+    copyImage(busybox, ofNumber, "4242:50000"),
+  ]);
   endWatch = await node.watch((pods) => {
     for (const { name, reason } of pods) {
       const reasons = shown.get(name) ?? [];
@@ -127,6 +145,22 @@ test("none of them keeps another pod from running, and the agent lives", async (
   expect(node.agent.isRunning).toBe(true);
 });
 
+test("where root is forbidden an image runs whose user is a number, and one whose pod says the number instead", async () => {
+  const id = { command: script("id -u > /dev/termination-log") };
+  const once = { restartPolicy: "Never" } as const;
+  await node.put(podOf("numbered", { image: ofNumber, ...id, ...notRoot }, once));
+  await node.put(
+    podOf("told", { image: ofSailor, ...id, ...notRoot }, { ...once, securityContext: { runAsUser: 1234 } }),
+  );
+  for (const [name, user] of [
+    ["numbered", "4242\n"],
+    ["told", "1234\n"],
+  ] as const) {
+    const { status } = await node.pod(name, "it has ended", ({ phase }) => phase === "Succeeded");
+    expect(status.containerStatuses?.[0]?.state?.terminated?.message).toBe(user);
+  }
+});
+
 test("a command that does not exist is told by the container's last state, and restarts are counted", async () => {
   const pod = await node.pod("commandless", "a second try", ({ restarts }) => restarts === 2);
   expect(pod.status.containerStatuses?.[0]?.lastState?.terminated).toMatchObject({
@@ -151,7 +185,7 @@ test("a hostPath that appears later is mounted by itself", async () => {
 
 test("all of them end when their manifests are gone", async () => {
   for (const { pod } of rows) if (pod.metadata.name !== "pathless") await node.removeFile(`${pod.metadata.name}.yaml`);
-  for (const name of ["good", "patient"]) await node.removeFile(`${name}.yaml`);
+  for (const name of ["good", "patient", "numbered", "told"]) await node.removeFile(`${name}.yaml`);
   await node.empty();
 });
 

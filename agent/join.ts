@@ -14,6 +14,7 @@ import { kubernetesVersion } from "../proto/kubernetes/version.ts";
 import { type Cluster, type ClusterNeeds, createCluster } from "./cluster.ts";
 import { clusterStatus, withWatchState } from "./cluster-status.ts";
 import type { ClusterPlace, Config } from "./config/config.ts";
+import { type NodeEvent, nodeReference } from "./decide/node.ts";
 import type { ObservedMachine } from "./decide/observed-node.ts";
 import type { Taken } from "./decide/taken.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
@@ -42,6 +43,8 @@ export interface Membership {
   readonly join: (needs: ClusterNeeds) => Cluster;
   /** Keeps the Node object and its lease until the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
+  /** Something has happened to the node, as its events tell it. */
+  tell(event: Omit<NodeEvent, "object">): void;
   /** The node's addresses may be others. */
   doubtAddresses(): void;
   /** The connection to the container runtime came or went. */
@@ -114,6 +117,7 @@ export async function becomeMember(parts: JoinParts): Promise<Membership> {
       return joined;
     },
     run: room.run,
+    tell: (event) => joined?.recorder.record(nodeReference(config), event),
     doubtAddresses: room.doubtAddresses,
     doubtRuntime: room.doubtRuntime,
     hostIPs: room.hostIPs,

@@ -2,6 +2,7 @@ import { createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createExec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/files.ts";
+import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log } from "../host/log.ts";
 import { readMachine } from "../host/machine.ts";
 import { createGiveBack } from "../host/memory.ts";
@@ -23,6 +24,7 @@ import { followHostIPs } from "./host-ips.ts";
 import type { JoinParts, Membership } from "./join.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
 import { localSocket } from "./local-socket.ts";
+import { followSystemOoms } from "./observed/system-oom.ts";
 import { ownRoot, ownRuntime } from "./ownership.ts";
 import { providersOf } from "./provider-programs.ts";
 import { agentStatus } from "./serve/agent-status.ts";
@@ -113,6 +115,7 @@ async function runOn(
   log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
     const ended = membership?.run(signal);
+    void followSystemOoms({ kernelLog: createKernelLog(clock), log, tell: (event) => membership?.tell(event) }, signal);
     await runToEnd(agent, clock, signal).catch(failStart("the records of earlier pods cannot be read", inOrder));
     await ended;
   } finally {

@@ -14,7 +14,7 @@ const TOLD = [
     "MissingClusterDNS",
     "DNSConfigForming",
   ],
-  ...["Starting", "Rebooted", "NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable"],
+  ...["Starting", "Rebooted", "NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "SystemOOM"],
 ] as const;
 
 /** Those that nobody here tells, by why. A reason moves up when what it speaks of arrives. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { closeSync, constants, openSync, readFileSync, writeFileSync } from "node:fs";
 import { execa } from "execa";
-import type { Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
+import type { Event, Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
 import { busyboxImage } from "../../bed/images.ts";
 import { until } from "../../bed/until.ts";
@@ -15,6 +16,32 @@ setDefaultTimeout(60_000);
 const skip = skipWithoutPrograms("a node of a cluster");
 /** A first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
+
+/** Why the kernel's log cannot be made to say something here; undefined where it can. */
+function whyNothingIsSaid(): "unreadable" | "unwritable" | undefined {
+  const may = (mode: number) => {
+    try {
+      closeSync(openSync("/dev/kmsg", mode | constants.O_NONBLOCK));
+      return true;
+    } catch {
+      // Sandboxes hide it, or let nobody write.
+      return false;
+    }
+  };
+  if (!may(constants.O_RDONLY)) return "unreadable";
+  const mode = readFileSync("/proc/sys/kernel/printk_devkmsg", "utf8").trim();
+  return mode === "off" || !may(constants.O_WRONLY) ? "unwritable" : undefined;
+}
+
+/** What the kernel says when it kills for want of memory, in short, between other things. Nobody is killed. */
+function runOutOfMemory(name: string, pid: number): void {
+  for (const message of [
+    `${name} invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0`,
+    `oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=${name},pid=${pid},uid=0`,
+    `Out of memory: Killed process ${pid} (${name}) total-vm:1888680kB, anon-rss:1859848kB, file-rss:1880kB`,
+  ])
+    writeFileSync("/dev/kmsg", `${message}\n`);
+}
 
 describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   let cluster: ClusterNode;
@@ -180,6 +207,36 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(images.flatMap(({ names = [] }) => names)).toContain(busyboxImage);
     const sizes = images.map(({ sizeBytes = 0 }) => sizeBytes);
     expect(sizes).toEqual(sizes.toSorted((a, b) => b - a));
+  });
+
+  test("tells when the machine runs out of memory, as the kernel says it, and once, whoever begins anew", async () => {
+    const why = whyNothingIsSaid();
+    if (why !== undefined) {
+      // The agent goes on all the same; where it may not even listen it says so.
+      const says = "the kernel's log cannot be read: nobody will be told when this machine runs out of memory";
+      if (why === "unreadable") await cluster.node.logged(says);
+      return;
+    }
+    // Other agents of this machine hear it too: the name tells whose it is.
+    const name = `oom-${process.pid}`;
+    const told = async () => {
+      const selector = "--field-selector=reason=SystemOOM,involvedObject.name=node-a";
+      const list = JSON.parse(await kubectl("get", "events", "--namespace=default", selector, "--output=json")) as {
+        readonly items: readonly Event[];
+      };
+      return list.items.flatMap(({ type, message = "", count }) =>
+        message.includes(name) ? [`${type} ${message}, told ${count} times`] : [],
+      );
+    };
+    const first = `Warning System OOM encountered, victim process: ${name}, pid: 1, told 1 times`;
+    const second = `Warning System OOM encountered, victim process: ${name}, pid: 2, told 1 times`;
+    runOutOfMemory(name, 1);
+    await until("an event", 20_000, async () => (await told()).includes(first));
+    await cluster.node.agent.stop();
+    await cluster.node.startAgent();
+    runOutOfMemory(name, 2);
+    await until("the next event", 20_000, async () => (await told()).includes(second));
+    expect((await told()).toSorted()).toEqual([first, second]);
   });
 
   test("is taken over as it was: its labels and taints stay, and devices of an earlier agent cannot be had", async () => {

@@ -1,0 +1,112 @@
+import { dlopen, FFIType } from "bun:ffi";
+import { closeSync, constants, openSync } from "node:fs";
+import { type Clock, sleep } from "./clock.ts";
+import { toFilesError } from "./files.ts";
+
+export interface KernelListener {
+  /** One message, without what the kernel puts before it. */
+  readonly heard: (message: string) => void;
+  /** The kernel has said more than it keeps: some of it nobody will hear. */
+  readonly lost: () => void;
+}
+
+/** What the kernel says, as dmesg(1) shows it. */
+export interface KernelLog {
+  /**
+   * Calls back with what is said from now on, until the signal aborts or the log has an end, as the kernel's own never does. Rejects with
+   * `FilesError` where there is none, or it may not be read.
+   */
+  follow(listener: KernelListener, signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * `path` is a kmsg (Linux: Documentation/ABI/testing/dev-kmsg). The engine's loop waits for it beside all its sockets, so that it costs
+ * neither a thread nor a timer, and nothing while nothing is said.
+ */
+export function createKernelLog(clock: Clock, path = "/dev/kmsg"): KernelLog {
+  return {
+    async follow(listener, signal) {
+      let log: number | undefined;
+      try {
+        const descriptor = openAtEnd(path);
+        log = descriptor;
+        await hearAll(() => Bun.file(descriptor).stream(), listener, clock, signal);
+      } catch (error) {
+        throw toFilesError(path, error);
+      } finally {
+        if (log !== undefined) closeSync(log);
+      }
+    },
+  };
+}
+
+const SEEK_END = 2;
+
+function openAtEnd(path: string): number {
+  // Some containers have a link to a terminal in its place, which must not become ours.
+  const log = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  const { i32, i64 } = FFIType;
+  const { symbols, close } = dlopen("libc.so.6", { lseek: { args: [i32, i64, i32], returns: i64 } });
+  // A pipe has no end to go to, and nothing that was said before.
+  symbols.lseek(log, 0, SEEK_END);
+  close();
+  return log;
+}
+
+/** Between a loss and the next look: whoever could not keep up with the kernel must not spend all of a CPU on trying to. */
+const REST_MS = 1_000;
+
+/** Hears stream after stream: each that breaks off because of a loss has another one behind it. Rejects with what else it breaks off with. */
+export async function hearAll(
+  open: () => ReadableStream<Uint8Array>,
+  listener: KernelListener,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await hearStream(open(), listener.heard, signal);
+      return;
+    } catch (error) {
+      const isLoss = error instanceof Error && "code" in error && error.code === "EPIPE";
+      if (!isLoss) throw error;
+      listener.lost();
+      await sleep(clock, REST_MS, signal).catch(() => {
+        // Nobody wants to hear any more.
+      });
+    }
+  }
+}
+
+/** No message of the kernel's is as long; what is has no end, and is none. */
+const MOST_WAITING = 65_536;
+
+async function hearStream(
+  stream: ReadableStream<Uint8Array>,
+  heard: KernelListener["heard"],
+  signal: AbortSignal,
+): Promise<void> {
+  const reader = stream.getReader();
+  const end = () => void reader.cancel();
+  signal.addEventListener("abort", end, { once: true });
+  const decoder = new TextDecoder();
+  let begun = "";
+  try {
+    for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
+      const lines = (begun + decoder.decode(value, { stream: true })).split("\n");
+      begun = lines.pop() ?? "";
+      if (begun.length > MOST_WAITING) begun = "";
+      for (const line of lines) {
+        const message = messageOf(line);
+        if (message !== undefined && !signal.aborted) heard(message);
+      }
+    }
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
+/** Of a line such as `6,339,5140900,-;NET: Registered protocol family 10`; a line that is not like it belongs to the one before, or is none. */
+function messageOf(line: string): string | undefined {
+  return /^\d+,\d+,\d+,[^;]*;(.*)$/.exec(line)?.[1];
+}

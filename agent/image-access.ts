@@ -25,7 +25,7 @@ import { TranslateError } from "./translate/translate-error.ts";
 export interface ImageAccessParts {
   readonly imageVerification: ImageVerification | undefined;
   readonly providers: MakeProviders | undefined;
-  readonly runtime: Pick<Runtime, "imageStatus">;
+  readonly runtime: Pick<Runtime, "imageStatus" | "listImages">;
   readonly disk: Pick<PodDisk, "root">;
   readonly clock: Clock;
   readonly log: Log;
@@ -61,7 +61,8 @@ export function createImageAccess(
   const providers = parts.providers?.(() => accountsOf(cluster()));
   if (verification === undefined) return { records: undefined, providers, withAccess: (observed) => observed };
   const refOf = async (image: string) => (await runtime.imageStatus(image))?.id;
-  const records = createImageRecords({ root: disk.root, refOf, clock, log });
+  const refs = async () => (await runtime.listImages()).map(({ id }) => id);
+  const records = createImageRecords({ root: disk.root, refOf, refs, clock, log });
   const judging: Judging = { verification, records, providers, cluster };
   const withAccess = (observed: ObservedPods): ObservedPods => ({
     ...observed,
@@ -75,6 +76,11 @@ export function createImageAccess(
       const images = await Promise.all([...seen.images].map(judge));
       const isAnyOther = images.some(([image, presence]) => seen.images.get(image) !== presence);
       return isAnyOther ? { ...seen, images: new Map(images) } : seen;
+    },
+    async audit() {
+      // No pod waits for it.
+      void records.prune();
+      await observed.audit();
     },
   });
   return { records, providers, withAccess };

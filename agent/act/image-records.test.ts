@@ -21,22 +21,27 @@ const recordText = `{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s
 
 /** A node with such files, and with images that the runtime has. */
 async function nodeOf(files: Readonly<Record<string, string>> = {}) {
-  const clock = { now: () => Date.parse("2026-01-01T00:00:00Z") };
+  const time = { now: Date.parse("2026-01-01T00:00:00Z") };
+  const clock = { now: () => time.now };
   const disk = new FakeDisk(clock.now);
   const root = disk.at("/root");
   for (const folder of ["", "image_manager/pulling", "image_manager/pulled"]) await root.makeFolder(folder, 0o700);
   for (const [path, text] of Object.entries(files)) await disk.at("/").write(path, text, 0o600);
   const log = new FakeLog();
   const present = new Map<string, string>();
-  const node = { refOf: async (image: string) => present.get(image) };
-  const start = () => createImageRecords({ root, refOf: (image) => node.refOf(image), clock, log });
+  const node = {
+    refOf: async (image: string) => present.get(image),
+    refs: async (): Promise<readonly string[]> => [...present.values()],
+  };
+  const start = () =>
+    createImageRecords({ root, refOf: (image) => node.refOf(image), refs: () => node.refs(), clock, log });
   const textOf = async (path: string) =>
     await disk
       .at("/")
       .read(path, 1 << 20)
       .catch(() => undefined);
   const left = () => disk.paths().filter((path) => path.includes("/sha256-"));
-  return { disk, log, present, node, start, textOf, left };
+  return { time, disk, log, present, node, start, textOf, left };
 }
 
 test("a pull is written down as by the kubelet, its end too", async () => {
@@ -232,4 +237,80 @@ test("a Secret that is learnt is written down beside the others", async () => {
   expect(await textOf(RECORD)).toContain(
     '[{"uid":"a","namespace":"a","name":"a","credentialHash":"testsecrethash"},{"uid":"testsecretuid"',
   );
+});
+
+const OTHER_RECORD = RECORD.replace("sha256-b3c0", "sha256-b3c1");
+const prunings: readonly [
+  sentence: string,
+  files: Readonly<Record<string, string>>,
+  refs: readonly string[],
+  left: number,
+][] = [
+  ["is removed when the runtime has it no more", { [RECORD]: recordText }, ["another"], 0],
+  ["stays while the runtime has it", { [RECORD]: recordText }, ["another", REF], 1],
+  ["is removed though nobody can read it", { [RECORD]: "{" }, ["another"], 0],
+  ["stays while the runtime lists no image at all", { [RECORD]: recordText }, [], 1],
+  ["is removed by itself", { [RECORD]: recordText, [OTHER_RECORD]: recordText }, [REF], 1],
+];
+for (const [sentence, files, refs, count] of prunings)
+  test(`the record of an image ${sentence}`, async () => {
+    const { start, left, present, log } = await nodeOf(files);
+    for (const ref of refs) present.set(`${ref}:1`, ref);
+    const records = start();
+    await records.prune();
+    expect([left().length, (await records.of(IMAGE, REF)).isPulledHere]).toEqual([count, count === 1]);
+    expect(log.told()).toEqual([]);
+  });
+
+test("what is written down while the runtime lists its images stays, and so does an intent", async () => {
+  const { start, left, node } = await nodeOf({ [RECORD]: recordText, [INTENT.replace("-aef2", "-aef3")]: intentText });
+  const records = start();
+  node.refs = async () => {
+    await records.succeeded("new:1", "newref", { nodePodsAccessible: true });
+    await records.succeeded(IMAGE, REF, { nodePodsAccessible: true });
+    return ["another"];
+  };
+  await records.prune();
+  expect([(await records.of("new:1", "newref")).isPulledHere, left().length]).toEqual([true, 3]);
+});
+
+test("the runtime is asked for its images every five minutes at most, and not at all where nothing is written down", async () => {
+  const { start, node, time } = await nodeOf();
+  let asked = 0;
+  node.refs = async () => {
+    asked++;
+    return ["another", REF];
+  };
+  const records = start();
+  await records.prune();
+  expect(asked).toBe(0);
+  await records.succeeded(IMAGE, REF, bySecret);
+  for (const minutes of [0, 4, 1, 4, 1]) {
+    time.now += minutes * 60_000;
+    await records.prune();
+  }
+  expect(asked).toBe(3);
+});
+
+test("a record stays while the runtime is away, and while the disk does not let it go, which is said", async () => {
+  const { start, node, present, disk, log, left, time } = await nodeOf({ [RECORD]: recordText });
+  const ask = node.refs;
+  node.refs = () => Promise.reject(new CriError("UNAVAILABLE", "ListImages", "away"));
+  const records = start();
+  await records.prune();
+  expect([left(), log.told()]).toEqual([[RECORD], []]);
+  node.refs = ask;
+  present.set("another:1", "another");
+  disk.before = (verb, path) => {
+    if (verb === "remove") throw new FilesError("EROFS", path, `${path} cannot be removed`);
+  };
+  await records.prune();
+  expect([left(), log.told().at(-1)]).toEqual([
+    [RECORD],
+    "warn: the records of images that are here no more cannot be removed",
+  ]);
+  disk.before = () => {};
+  time.now += 300_000;
+  await records.prune();
+  expect(left()).toEqual([]);
 });

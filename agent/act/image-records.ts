@@ -34,6 +34,8 @@ export interface ImageRecords {
   succeeded(image: string, imageRef: string, by: ImagePullCredentials): Promise<void>;
   /** `isHeard`: the runtime itself has said that it has not pulled it; otherwise it is asked whether the image is another. Never rejects. */
   failed(image: string, isHeard: boolean): Promise<void>;
+  /** Removes the records of images that the runtime has no more, now and then. Never rejects. */
+  prune(): Promise<void>;
   /** Never rejects. */
   learnt(image: string, imageRef: string, secret: ImagePullSecret): Promise<void>;
 }
@@ -41,8 +43,13 @@ export interface ImageRecords {
 export interface ImageRecordsSettings extends RecordFiles {
   /** The runtime's reference of an image that is on the node; undefined where it is not. Rejects with `CriError`. */
   readonly refOf: (image: string) => Promise<string | undefined>;
+  /** Those of all images that are on the node. Rejects with `CriError`. */
+  readonly refs: () => Promise<readonly string[]>;
   readonly clock: Pick<Clock, "now">;
 }
+
+/** At most so often, as the kubelet with each collection of images. */
+const PRUNE_EVERY_MS = 300_000;
 
 /** Keeps them in `root`, the kubelet's folder. What is left there is taken up with the first question. */
 export function createImageRecords(settings: ImageRecordsSettings): ImageRecords {
@@ -109,6 +116,7 @@ export function createImageRecords(settings: ImageRecordsSettings): ImageRecords
         await intents.ended(image);
       });
     },
+    prune: createPruning(settings, { records, prepared, inTurn }),
     learnt: (image, imageRef, secret) =>
       orSay("by which Secret an image is to be had could not be written down", image, () =>
         add(image, imageRef, { kubernetesSecrets: [secret] }),
@@ -182,6 +190,36 @@ function createLeft({ root, refOf, log }: ImageRecordsSettings, { intents, recor
       );
       return ready;
     },
+  };
+}
+
+interface Pruned {
+  readonly records: Pick<PulledRecords, "kept" | "removeUnknown">;
+  readonly prepared: () => Promise<void>;
+  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+}
+
+function createPruning({ refs, clock, log }: ImageRecordsSettings, { records, prepared, inTurn }: Pruned) {
+  let prunedAt = Number.NEGATIVE_INFINITY;
+
+  async function prune(): Promise<void> {
+    await prepared();
+    const kept = records.kept();
+    if (kept.size === 0) return;
+    const present = await refs();
+    prunedAt = clock.now();
+    // A node always has an image, that of its sandboxes: a runtime that lists none has not read them yet.
+    if (present.length > 0) await inTurn(() => records.removeUnknown(kept, present));
+  }
+
+  return async () => {
+    if (Math.abs(clock.now() - prunedAt) < PRUNE_EVERY_MS) return;
+    await prune().catch((error: unknown) => {
+      // A runtime that is away is told by others, and asked again with the next audit.
+      if (error instanceof CriError) return;
+      if (!(error instanceof FilesError)) throw error;
+      log.warn({ err: error }, "the records of images that are here no more cannot be removed");
+    });
   };
 }
 

@@ -13,7 +13,14 @@ export interface PulledRecords {
   of(imageRef: string): Promise<ImagePulledRecord | undefined>;
   /** Rejects with `FilesError`. */
   keep(record: ImagePulledRecord): Promise<void>;
+  /** Those that there are now, for `removeUnknown`. */
+  kept(): KeptRecords;
+  /** Removes those of `kept` that were not written since, and are of no such image. Rejects with `FilesError`. */
+  removeUnknown(kept: KeptRecords, imageRefs: readonly string[]): Promise<void>;
 }
+
+/** By name of the file, by what it was written. */
+export type KeptRecords = ReadonlyMap<string, object>;
 
 export interface RecordFiles {
   readonly root: Pick<Files, "read" | "write" | "list" | "remove" | "makeFolder">;
@@ -28,7 +35,7 @@ const MOST_KNOWN = 1_024;
 
 /** Keeps them in `root`, the kubelet's folder; what was read once is kept in memory. */
 export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
-  const written = new Set<string>();
+  const written = new Map<string, object>();
   let isListed = false;
   const known = createBoundedMap<{ readonly record: ImagePulledRecord | undefined }>(MOST_KNOWN);
 
@@ -47,7 +54,7 @@ export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
   const has = (imageRef: string) => written.has(fileNameOf(imageRef));
   return {
     async find() {
-      for (const name of await recordNames(root, FOLDER)) written.add(name);
+      for (const name of await recordNames(root, FOLDER)) written.set(name, {});
       isListed = true;
     },
     has,
@@ -60,8 +67,17 @@ export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
     async keep(record) {
       const { imageRef } = record;
       await writeRecord(root, FOLDER, imageRef, encodePulledRecord(record));
-      written.add(fileNameOf(imageRef));
+      written.set(fileNameOf(imageRef), record);
       known.set(imageRef, { record });
+    },
+    kept: () => new Map(written),
+    async removeUnknown(kept, imageRefs) {
+      const present = new Set(imageRefs.map(fileNameOf));
+      for (const [name, writing] of kept) {
+        if (present.has(name) || written.get(name) !== writing) continue;
+        await root.remove(`${FOLDER}/${name}`);
+        written.delete(name);
+      }
     },
   };
 }

@@ -142,6 +142,21 @@ test("while the API server is away a pod starts again from the image that its Se
   ]);
 });
 
+test("an image that was removed from the node, and put there by somebody else later, is anybody's", async () => {
+  const stage = await play(async (on) => {
+    await pulledByOwner(on);
+    await on.apply("quiet", specOf([], "Never"));
+    await on.advance("6m");
+    expect(await on.shown()).toEqual(["owner Running, ready: a running", "quiet Pending: a waiting ErrImageNeverPull"]);
+    await on.runtime.removeImage(IMAGE);
+    await on.advance("6m");
+    on.runtime.addImage(IMAGE);
+    await on.advance("1m");
+  });
+  expect(await stage.shown()).toEqual(["owner", "quiet"].map((name) => `${name} Running, ready: a running`));
+  expect(stage.runtime.logins).toEqual([LOGIN]);
+});
+
 test("an image that somebody has put there stays anybody's when a pull of it is given up", async () => {
   const stage = await play(async (on) => {
     on.runtime.addImage(IMAGE);

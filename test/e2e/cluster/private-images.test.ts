@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { RemoveImageRequest, RemoveImageResponse } from "../../../proto/cri/gen/api.ts";
 import type { Pod, PullPolicy } from "../../../proto/kubernetes/gen/types.ts";
-import { buildTestImages, busyboxImage } from "../../bed/images.ts";
+import { callCri } from "../../bed/cri-call.ts";
+import { buildTestImages, busyboxImage, importImages } from "../../bed/images.ts";
 import { copyImage } from "../../bed/oci-layout.ts";
 import { type Registry, startRegistry } from "../../bed/registry.ts";
 import { until } from "../../bed/until.ts";
@@ -113,6 +115,35 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     await see("second-thief", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
     await apply("late", "Never", "right");
     await see("late", "it is up", isUp);
+  });
+
+  test("is anybody's, when it was removed from the node and is put there by hand later", async () => {
+    const { containerd } = cluster.node;
+    const [whole, folder] = [image, join(cluster.node.paths.agentRoot, "image_manager", "pulled")];
+    const built = copyImage((await buildTestImages()).find((one) => one.name === busyboxImage)!, "berth.test/gone:1");
+    image = await registry.push(built);
+    try {
+      await apply("passing", "IfNotPresent", "right");
+      await see("passing", "it is up", isUp);
+      await cluster.kubectl("delete", "pod", "passing", "--timeout=60s");
+      expect(await readdir(folder)).toHaveLength(2);
+      const removal = RemoveImageRequest.fromPartial({ image: { image } });
+      await callCri(
+        containerd.endpoint,
+        "ImageService/RemoveImage",
+        [RemoveImageRequest, removal],
+        RemoveImageResponse,
+      );
+      // The next look at everything is due in five minutes, or when an agent starts.
+      await cluster.node.agent.stop();
+      await cluster.node.startAgent();
+      await until("its record is gone", 15_000, async () => (await readdir(folder)).length === 1);
+      await importImages(containerd, [{ ...built, name: image }]);
+      await apply("of-hand", "Never");
+      await see("of-hand", "it is up", isUp);
+    } finally {
+      image = whole;
+    }
   });
 
   test("is anybody's under NeverVerify", async () => {

@@ -124,14 +124,14 @@ const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason
     "pullImage",
     new CriError("UNKNOWN", "PullImage", "RegistryUnavailable: 503"),
     "RegistryUnavailable",
-    "image pull failed for i because the registry is unavailable: 503",
+    "RegistryUnavailable: 503",
   ],
   [
     "a signature that does not fit",
     "pullImage",
     new CriError("UNKNOWN", "PullImage", "SignatureValidationFailed: no key"),
     "SignatureValidationFailed",
-    "image pull failed for i because the signature validation failed: no key",
+    "SignatureValidationFailed: no key",
   ],
   [
     "a message that merely quotes such a word",
@@ -139,6 +139,13 @@ const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason
     new CriError("UNKNOWN", "PullImage", "failed to pull RegistryUnavailable:1"),
     "ErrImagePull",
     "failed to pull RegistryUnavailable:1",
+  ],
+  [
+    "such a word of a runtime that has said more",
+    "pullImage",
+    new CriError("UNAVAILABLE", "PullImage", "RegistryUnavailable: 503"),
+    "ErrImagePull",
+    "rpc error: code = Unavailable desc = RegistryUnavailable: 503",
   ],
   [
     "such a word where nothing is pulled",

@@ -1,5 +1,6 @@
 import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Action, ActionKind } from "../decide/action.ts";
+import { PULL_REASONS } from "../decide/image.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
 /** The waiting reasons that users, controllers and dashboards know. */
@@ -18,15 +19,6 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removePodFiles: "FailedCleanup",
 };
 
-/**
- * Runtimes that know better why a pull failed say so by how their message begins. The CRI has no field for it (KEP-4622), so this is
- * the one place where a text decides.
- */
-const PULL_REASONS: Readonly<Record<string, string>> = {
-  RegistryUnavailable: "the registry is unavailable",
-  SignatureValidationFailed: "the signature validation failed",
-};
-
 /** A failure in the words that users know. `isOutage`: the runtime is away, so nobody is to blame. */
 export function explain(
   action: Action,
@@ -34,22 +26,18 @@ export function explain(
 ): { readonly reason: string; readonly message: string; readonly isOutage: boolean } {
   const isOutage = error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED");
   const reason = (error instanceof TranslateError ? error.reason : pullReason(action, error)) ?? reasons[action.kind];
-  return { reason, message: prefixOf(action, error) + wordsOf(action, error, reason), isOutage };
+  return { reason, message: prefixOf(action, error) + wordsOf(action, error), isOutage };
 }
 
 /** What users search for, so it is the kubelet's to the letter: of some calls the runtime's text alone, of others gRPC's words too. */
-function wordsOf(action: Action, error: unknown, reason: string): string {
+function wordsOf(action: Action, error: unknown): string {
   if (!(error instanceof CriError)) return error instanceof Error ? error.message : String(error);
   switch (action.kind) {
     case "createContainer":
     case "startContainer":
       return error.details;
-    case "pullImage": {
-      const because = PULL_REASONS[reason];
-      if (because !== undefined)
-        return `image pull failed for ${action.image} because ${because}${error.details.slice(reason.length)}`;
+    case "pullImage":
       return error.code === "UNKNOWN" ? error.details : asRpcError(error);
-    }
     default:
       return asRpcError(error);
   }
@@ -61,7 +49,11 @@ function prefixOf({ kind }: Action, error: unknown): string {
   return kind === "prepareVolumes" && !(error instanceof TranslateError) ? "Unable to attach or mount volumes: " : "";
 }
 
+/**
+ * Runtimes that know better why a pull failed say so by how their message begins. The CRI has no field for it (KEP-4622), so this is
+ * the one place where a text decides.
+ */
 function pullReason(action: Action, error: unknown): string | undefined {
-  if (action.kind !== "pullImage" || !(error instanceof CriError)) return undefined;
+  if (action.kind !== "pullImage" || !(error instanceof CriError) || error.code !== "UNKNOWN") return undefined;
   return Object.keys(PULL_REASONS).find((reason) => error.details.startsWith(reason));
 }

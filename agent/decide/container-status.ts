@@ -18,7 +18,7 @@ import { beginningOf } from "../../proto/utf8.ts";
 import { awaitsNetwork, awaitsPullSecrets, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isCleared, removedToRestart } from "./cleared.ts";
 import { isOutdated } from "./container-hash.ts";
-import { imageNeed, imageOf } from "./image.ts";
+import { imageNeed, imageOf, wordsOfPullFailure } from "./image.ts";
 import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
@@ -249,7 +249,10 @@ function failureOf(
   const need = previous?.state === "created" ? undefined : imageNeed(container, observed, memory);
   if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(container, pull, now);
   if (need?.kind === "uninspectable")
-    return { reason: "ImageInspectError", message: `Failed to inspect image "${image}": ${need.message}` };
+    return {
+      reason: "ImageInspectError",
+      message: `Failed to inspect image "${container.image ?? ""}": ${need.message}`,
+    };
   if (need?.kind === "invalid")
     return {
       reason: "InvalidImageName",
@@ -265,11 +268,10 @@ function failureOf(
 
 /** A failed pull is an error for the first half of its back-off, and a back-off for the second; users know both words. */
 function pullFailure({ image = "" }: Container, failure: Failure, now: number): NonNullable<ContainerState["waiting"]> {
-  if (now < pullNewsUntil(failure, now)) return { reason: failure.reason, message: failure.message };
-  return {
-    reason: "ImagePullBackOff",
-    message: `Back-off pulling image "${image}": ${failure.reason}: ${failure.message}`,
-  };
+  const { reason } = failure;
+  const message = wordsOfPullFailure(image, failure);
+  if (now < pullNewsUntil(failure, now)) return { reason, message };
+  return { reason: "ImagePullBackOff", message: `Back-off pulling image "${image}": ${reason}: ${message}` };
 }
 
 /** The end of the instance before; where the newest one's end is shown as the state already, of the one before that. */

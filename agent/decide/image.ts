@@ -1,6 +1,6 @@
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
 import { parseImageReference } from "../../proto/kubernetes/image-reference.ts";
-import type { PodMemory } from "./memory.ts";
+import type { Failure, PodMemory } from "./memory.ts";
 import type { ObservedPod } from "./observed.ts";
 
 /** What stands between a container and its image. */
@@ -51,4 +51,17 @@ export function imageOf({ image }: Pick<Container, "image">): string {
   const name = image ?? "";
   const parts = parseImageReference(name);
   return parts === undefined || parts.tag !== undefined || parts.digest !== undefined ? name : `${name}:latest`;
+}
+
+/** What a runtime that knows better why a pull has failed may say, and what it means. */
+export const PULL_REASONS: Readonly<Record<string, string>> = {
+  RegistryUnavailable: "the registry is unavailable",
+  SignatureValidationFailed: "the signature validation failed",
+};
+
+/** Why there is no image, to the container that names it so: two that share a pull may write its name differently. */
+export function wordsOfPullFailure(image: string, { reason, message }: Pick<Failure, "reason" | "message">): string {
+  const because = PULL_REASONS[reason];
+  if (because === undefined) return message;
+  return `image pull failed for ${image} because ${because}${message.slice(reason.length)}`;
 }

@@ -1,4 +1,4 @@
-import { CriError } from "../../cri/error.ts";
+import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { createBoundedMap } from "../../host/bounded-map.ts";
 import type { ImagePresence } from "../decide/observed.ts";
@@ -26,7 +26,7 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
       if (error instanceof CriError && error.code !== "UNAVAILABLE") return error;
       throw error;
     });
-    if (found instanceof CriError) return { present: "unknown", message: found.message };
+    if (found instanceof CriError) return { present: "unknown", message: asRpcError(found) };
     if (found === undefined) return { present: false };
     const uid = found.uid === undefined ? undefined : Number(found.uid.value);
     const size = found.size > 0n ? { sizeBytes: Number(found.size) } : {};

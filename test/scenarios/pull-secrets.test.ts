@@ -1,5 +1,6 @@
 // Private images: by whose login they are pulled, what is told of a Secret that is missing, and what happens when it comes.
 import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
 import { secrets } from "../../kube/resource.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { rest } from "../fakes/clock.ts";
@@ -142,3 +143,39 @@ test("while the API server is away a pull is tried without the Secret after a se
   expect(stage.runtime.logins.at(-1)).toBe(LOGIN);
   expect(await stage.shown()).toEqual(["web Running, ready: a running (restarts: 1)"]);
 });
+
+test("why the registry is not to be had is said of the image as each container names it, and in the runtime's own words by the event", async () => {
+  const stage = await play(async (on) => {
+    const failure = () => new CriError("UNKNOWN", "PullImage", "RegistryUnavailable: connection refused");
+    on.runtime.failures.pullImage = Array.from({ length: 9 }, failure);
+    const named = (name: string, image: string) => ({ name, image, imagePullPolicy: "IfNotPresent" as const });
+    await on.apply("web", {
+      containers: [named("a", "registry.example/app"), named("b", "registry.example/app:latest")],
+    });
+    await on.advance("1s");
+    expect(waitingIn(on)).toEqual([
+      [
+        "RegistryUnavailable",
+        "image pull failed for registry.example/app because the registry is unavailable: connection refused",
+      ],
+      [
+        "RegistryUnavailable",
+        "image pull failed for registry.example/app:latest because the registry is unavailable: connection refused",
+      ],
+    ]);
+    await on.advance("6s");
+  });
+  expect(waitingIn(stage)[0]).toEqual([
+    "ImagePullBackOff",
+    'Back-off pulling image "registry.example/app": RegistryUnavailable: image pull failed for registry.example/app because the registry is unavailable: connection refused',
+  ]);
+  expect(await stage.events("web")).toContain(
+    '1x Warning Failed: Failed to pull image "registry.example/app": RegistryUnavailable: connection refused',
+  );
+});
+
+const waitingIn = (stage: Stage) =>
+  (stage.pods()[0]?.status.containerStatuses ?? []).map(({ state }) => [
+    state?.waiting?.reason,
+    state?.waiting?.message,
+  ]);

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { linesOf, scenario } from "./scenario.ts";
 import { createStage, makePod, type Stage } from "./stage.ts";
@@ -203,4 +204,16 @@ test("the images of a pod are all fetched ahead at once, while its first contain
     6s web: start container a (attempt 0)
     6s report web Running, ready: init one terminated Completed 0, init two terminated Completed 0, a running"
   `);
+});
+
+test("an image of which the runtime cannot say whether it has it is told by the name that the pod gives it", async () => {
+  const stage = await createStage();
+  const failure = () => new CriError("INTERNAL", "ImageStatus", "the store is broken");
+  stage.runtime.failures.imageStatus = Array.from({ length: 9 }, failure);
+  await stage.start();
+  await stage.offer(makePod("web", { containers: [{ name: "a", image: "app", imagePullPolicy: "IfNotPresent" }] }));
+  await stage.advance("1s");
+  expect(waits(stage)).toEqual([
+    'web-node shows ImageInspectError: Failed to inspect image "app": rpc error: code = Internal desc = the store is broken',
+  ]);
 });

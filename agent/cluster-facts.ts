@@ -5,7 +5,7 @@ import type { Kube } from "../kube/client.ts";
 import type { PodUid } from "../proto/ids.ts";
 import type { DesiredPod } from "./decide/desired.ts";
 import type { ClusterSettings } from "./decide/settings.ts";
-import type { Stage } from "./decide/stage.ts";
+import type { StageKind } from "./decide/stage.ts";
 import type { DesiredPods } from "./desired/pods.ts";
 import { createReferences } from "./desired/references.ts";
 import { createRuntimeClasses } from "./desired/runtime-classes.ts";
@@ -34,7 +34,7 @@ export interface FollowedFacts {
   /** What was read, for the messages to the runtime. */
   facts(): ClusterFacts;
   /** The pod is to run here, or has to end. */
-  wanted(desired: DesiredPod, stage: Stage): void;
+  wanted(desired: DesiredPod, stage: StageKind): void;
   /** Nothing is left of the pod. */
   finished(uid: PodUid): void;
   /** A container is being created, which keeps for life what it is told. */

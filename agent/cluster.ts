@@ -9,7 +9,7 @@ import { type DesiredPod, fullNameOf, type SourceKind } from "./decide/desired.t
 import { namesakeEvent, type PodEvent, unreadableEvent } from "./decide/event.ts";
 import { mirrorOwnerOf } from "./decide/mirror.ts";
 import { nodeReference } from "./decide/node.ts";
-import type { Stage } from "./decide/stage.ts";
+import type { StageKind } from "./decide/stage.ts";
 import type { Beginning, Taken } from "./decide/taken.ts";
 import { type ApiPodListener, followApiPods } from "./desired/api-pods.ts";
 import type { DesiredPods } from "./desired/pods.ts";
@@ -59,7 +59,7 @@ export interface ClusterNeeds {
 export interface Cluster {
   /** Hears of pods, and tells of them, until the signal aborts; never rejects. */
   follow(signal: AbortSignal): Promise<void>;
-  report(desired: DesiredPod, status: PodStatus, stage: Stage): void;
+  report(desired: DesiredPod, status: PodStatus, stage: StageKind): void;
   /** Resolves when nothing on the node is needed to tell how a deleted pod has ended. Never rejects. */
   secured(uid: PodUid): Promise<void>;
   begins(beginning: Beginning): void;

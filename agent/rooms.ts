@@ -4,7 +4,7 @@ import type { Action } from "./decide/action.ts";
 import type { DesiredNow } from "./decide/desired.ts";
 import type { ObservedPod } from "./decide/observed.ts";
 import type { Obstacle } from "./decide/plan.ts";
-import type { Stage } from "./decide/stage.ts";
+import type { StageKind } from "./decide/stage.ts";
 import type { Beginning, Taken } from "./decide/taken.ts";
 
 /** What the loop needs of the rooms; `main.ts` hands it in. */
@@ -17,7 +17,7 @@ export interface Rooms {
   act(uid: PodUid, desired: DesiredNow | undefined, observed: ObservedPod, action: Action, call: Call): Promise<Done>;
   /** Names a failure as Kubernetes does. */
   explain(action: Action, error: unknown): Explanation;
-  report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: Stage, obstacle?: Obstacle): void;
+  report(uid: PodUid, desired: DesiredNow, status: PodStatus, stage: StageKind, obstacle?: Obstacle): void;
   begins(beginning: Beginning): void;
   took(taken: Taken): void;
   /** Nothing is left of the pod. */

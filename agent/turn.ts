@@ -110,7 +110,7 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   }
   pod.memory = decision.memory;
   lookAgain(hall, pod, decision.lookAgainAt);
-  if (decision.stage === "finished") return true;
+  if (decision.stage.kind === "finished") return true;
   // Whoever is ahead of the runtime looks again when that has followed.
   if (observed.isAhead) return false;
   await carryOut(hall, look, decision);
@@ -135,7 +135,7 @@ function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }:
   const now = clock.now();
   if (desired === undefined) return decideOrphan(observed, pod.memory, now);
   const decision = decidePod(desired, observed, pod.memory, settings(), now);
-  rooms.report(pod.uid, desired, decision.status, decision.stage, decision.obstacle);
+  rooms.report(pod.uid, desired, decision.status, decision.stage.kind, decision.obstacle);
   return decision;
 }
 
@@ -153,7 +153,7 @@ function lookAgain({ clock, wake }: Hallway, pod: PodInLoop, at: number | undefi
 
 async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "status">): Promise<void> {
   const { pod } = look;
-  if (decision.stage !== "syncing") abortBackground(pod, "background");
+  if (decision.stage.kind !== "syncing") abortBackground(pod, "background");
   const [unbelievable, actions] = partition(decision.actions, (action) => pod.justDone.has(identityOf(action)));
   for (const action of unbelievable) rememberDisbelief(hall, look, action);
   pod.justDone.clear();

@@ -100,7 +100,7 @@ function show({ status, actions, stage }: ReturnType<typeof decide>): string {
   const { terminated, waiting } = a?.state ?? {};
   const state = terminated ? `exit ${terminated.exitCode} ${terminated.reason}` : (waiting?.reason ?? "running");
   const did = actions.map(describe).join(", ");
-  return `${phase}${reason === undefined ? "" : ` ${reason}`}; a #${a?.restartCount} ${state}; ${stage}${did === "" ? "" : `: ${did}`}`;
+  return `${phase}${reason === undefined ? "" : ` ${reason}`}; a #${a?.restartCount} ${state}; ${stage.kind}${did === "" ? "" : `: ${did}`}`;
 }
 
 const rows: readonly [name: string, scene: Scene, says: string][] = [

@@ -26,6 +26,7 @@ import { awaitsHook, type ExitedContainer, healthOf, newestOf, type ObservedCont
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import { isRestartingAll } from "./restart-all.ts";
 import { sandboxNeed } from "./sandbox.ts";
+import { isFinal } from "./stage.ts";
 import type { StatusScene } from "./status-scene.ts";
 
 /** One entry of `status.containerStatuses`, or of the lists of the other kinds, as the API documents it. */
@@ -92,18 +93,18 @@ function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volum
 }
 
 function stateOf(scene: StatusScene, container: Container, newest: ObservedContainer | undefined): ContainerState {
-  const { isFinal } = scene;
+  const isOver = isFinal(scene.stage);
   if (newest !== undefined && awaitsHook(scene.observed, newest)) return { waiting: waitingForHook(scene) };
   if (newest?.state === "running") return { running: { startedAt: formatTime(newest.startedAt) } };
   if (newest?.state === "exited") {
-    const waiting = isFinal || scene.isEnding ? undefined : waitingAfterExit(scene, container, newest);
+    const waiting = scene.stage.kind !== "syncing" ? undefined : waitingAfterExit(scene, container, newest);
     return waiting ?? { terminated: terminated(scene, newest) };
   }
   if (newest === undefined && isBeingRestarted(scene, container)) return { waiting: waitingForRestart };
   const told = newest === undefined ? toldOrAssumed(scene, container) : undefined;
   if (told !== undefined) return told;
-  if (newest?.state === "unknown" || (isFinal && hadItsTurn(scene, container))) return { terminated: notLocated };
-  if (isFinal) return { waiting: { reason: "PodInitializing" } };
+  if (newest?.state === "unknown" || (isOver && hadItsTurn(scene, container))) return { terminated: notLocated };
+  if (isOver) return { waiting: { reason: "PodInitializing" } };
   return { waiting: waitingBeforeStart(scene, container, newest) };
 }
 
@@ -119,8 +120,8 @@ function waitingForHook({ desired }: StatusScene): NonNullable<ContainerState["w
 const waitingForRestart = { reason: removedToRestart.reason ?? "", message: removedToRestart.message ?? "" };
 
 /** It was removed to begin anew, and nothing of its pod has begun yet. */
-function isBeingRestarted({ desired: { pod }, observed, isEnding }: StatusScene, { name }: Container): boolean {
-  if (isEnding || !observed.clearedAttempts.has(name)) return false;
+function isBeingRestarted({ desired: { pod }, observed, stage }: StatusScene, { name }: Container): boolean {
+  if (stage.kind !== "syncing" || !observed.clearedAttempts.has(name)) return false;
   return isCleared(pod, observed) || isRestartingAll(pod, observed);
 }
 

@@ -103,7 +103,7 @@ function show({ stage, status, actions, lookAgainAt }: Decision): string {
     first?.state?.waiting?.reason ?? first?.state?.terminated?.reason ?? (first?.state?.running ? "running" : "-");
   const doing = actions.length === 0 ? "nothing" : actions.map(describe).join("; ");
   const again = lookAgainAt === undefined ? "" : `; again in ${(lookAgainAt - now) / 1000}s`;
-  return `${stage}, ${status.phase}, ${state}: ${doing}${again}`;
+  return `${stage.kind}, ${status.phase}, ${state}: ${doing}${again}`;
 }
 
 interface Row {
@@ -632,7 +632,7 @@ test("a decision's memory decides the same again: nothing is said twice in diffe
 test("pods that nobody asks for get one second, which the runtime makes two", () => {
   const decision = decideOrphan(seen([sandbox()], [running()]), emptyMemory, now);
   expect(decision.actions.map(describe)).toEqual(["stop container a within 2s: no source asks for this pod"]);
-  expect(decideOrphan(nothing, emptyMemory, now).stage).toBe("finished");
+  expect(decideOrphan(nothing, emptyMemory, now).stage.kind).toBe("finished");
 });
 
 test("an unsupported pod is rejected in Kubernetes' words, with everything it asked for", () => {
@@ -644,7 +644,7 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
   ]);
   const { status, actions, stage } = decidePod(desired(wanted), nothing, emptyMemory, settings, now);
   expect({
-    stage,
+    stage: stage.kind,
     actions,
     phase: status.phase,
     reason: status.reason,

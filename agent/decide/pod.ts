@@ -2,7 +2,7 @@ import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
-import { type DesiredNow, dueOf, gracePeriodOf } from "./desired.ts";
+import { type DesiredNow, gracePeriodOf } from "./desired.ts";
 import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
 import { withLostContainers } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
@@ -11,10 +11,10 @@ import { deadlineOf, outcomeOf } from "./outcome.ts";
 import { createPlan, type Obstacle, type PlanInProgress } from "./plan.ts";
 import { type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
-import type { Stage } from "./stage.ts";
+import { endingOf, isFinal, orphanEnding, type Stage, stageOf, stageOfEnding } from "./stage.ts";
 import { podStatus, unseenStatus } from "./status.ts";
 import { proposeStop, stoppedInTurn } from "./stop.ts";
-import { type Ending, planEnding } from "./termination.ts";
+import { planEnding } from "./termination.ts";
 
 /** What to do now, what to say now, what to keep in mind, and when to look again if nothing happens before. */
 export interface Decision {
@@ -41,15 +41,11 @@ export function decidePod(
   const remembered = withoutVanished(own, observed);
   const known: PodMemory = outcome === own.outcome ? remembered : { ...remembered, outcome };
   const plan = createPlan(known, now);
-  const ending = endingOf(desired, known);
-  const stage =
-    ending === undefined
-      ? planSync(plan, desired, whole, known, settings, now)
-      : stageOf(plan, ending, observed, known, now);
-  const isFinal = ending !== undefined && !observed.containers.some(mayRun);
-  const scene = { desired, observed: whole, memory: known, settings, now, isEnding: ending !== undefined, isFinal };
-  const { status, conditions } = podStatus(scene);
-  const lastStatus = known.lastStatus ?? desired.lastStatus ?? (isFinal ? status : undefined);
+  const stage = stageOf(endingOf(desired, outcome), observed, known);
+  if (stage.kind === "syncing") planSync(plan, desired, whole, known, settings, now);
+  else planEnding(plan, stage, observed, known, now);
+  const { status, conditions } = podStatus({ desired, observed: whole, memory: known, settings, now, stage });
+  const lastStatus = known.lastStatus ?? desired.lastStatus ?? (isFinal(stage) ? status : undefined);
   return { stage, ...plan.result(), status: lastStatus ?? status, memory: { ...known, conditions, lastStatus } };
 }
 
@@ -60,51 +56,22 @@ function isAwaitingAdmission({ admission, termination }: DesiredNow): boolean {
 
 function undecided(desired: DesiredNow, memory: PodMemory): Decision {
   const status = unseenStatus(desired, "whether this node takes the pod is not decided yet");
-  return { stage: "syncing", actions: [], status, memory, lookAgainAt: undefined, obstacle: undefined };
+  return { stage: { kind: "syncing" }, actions: [], status, memory, lookAgainAt: undefined, obstacle: undefined };
 }
 
-/** A pod that nobody asks for: what is found of it is ended and removed, with the kubelet's grace of one second. */
+/** A pod that nobody asks for: what is found of it is ended and removed. */
 export function decideOrphan(observed: ObservedPod, before: PodMemory, now: number): Omit<Decision, "status"> {
   const orphanedAt = before.orphanedAt ?? now;
   const memory: PodMemory = { ...withoutVanished(before, observed), orphanedAt };
-  const ending: Ending = {
-    requestedAt: orphanedAt,
-    gracePeriodSeconds: 1,
-    why: "no source asks for this pod",
-    removesAll: true,
-    pod: undefined,
-  };
   const plan = createPlan(memory, now);
-  const stage = stageOf(plan, ending, observed, memory, now);
+  const stage = stageOfEnding(orphanEnding(orphanedAt), observed, memory);
+  planEnding(plan, stage, observed, memory, now);
   return { stage, ...plan.result(), memory };
 }
 
 /** An earlier pod of the same name has to end before this one may begin. */
 function isHeld({ waitsFor }: DesiredNow, { sandboxes, containers }: ObservedPod): boolean {
   return waitsFor !== undefined && sandboxes.length === 0 && containers.length === 0;
-}
-
-/**
- * How the pod has to end, if it has to. It may end by itself and then be taken away too: it never gets more grace by that than
- * the earlier of both grants.
- */
-function endingOf({ pod, termination }: DesiredNow, { outcome }: PodMemory): Ending | undefined {
-  const byItself =
-    outcome === undefined
-      ? undefined
-      : {
-          requestedAt: outcome.at,
-          gracePeriodSeconds: gracePeriodOf(pod),
-          why: outcome.message ?? outcome.why ?? "all its containers are done",
-        };
-  if (termination === undefined) return byItself && { ...byItself, removesAll: false, pod };
-  const isLater = byItself !== undefined && dueOf(byItself) < dueOf(termination);
-  return { ...(isLater ? byItself : termination), why: termination.why, removesAll: true, pod };
-}
-
-function stageOf(plan: PlanInProgress, ending: Ending, observed: ObservedPod, memory: PodMemory, now: number): Stage {
-  if (planEnding(plan, ending, observed, memory, now) === "terminating") return "terminating";
-  return ending.removesAll ? "finished" : "terminated";
 }
 
 function planSync(
@@ -114,8 +81,8 @@ function planSync(
   memory: PodMemory,
   settings: Settings,
   now: number,
-): Stage {
-  if (isHeld(desired, observed)) return "syncing";
+): void {
+  if (isHeld(desired, observed)) return;
   const { pod } = desired;
   const deadline = deadlineOf(desired);
   if (deadline !== undefined) plan.waitUntil(deadline);
@@ -130,7 +97,6 @@ function planSync(
     const mayCreate = awaitsServices(desired, settings) === undefined;
     planContainers(plan, { pod, sandbox: need.sandbox, observed, memory, settings, now, mayCreate });
   }
-  return "syncing";
 }
 
 /** True while a container of the pod does not run, so that its volumes may be needed. */

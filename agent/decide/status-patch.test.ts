@@ -7,7 +7,7 @@ import type {
   PodCondition,
   PodStatus,
 } from "../../proto/kubernetes/gen/types.ts";
-import type { Stage } from "./stage.ts";
+import type { StageKind } from "./stage.ts";
 import { deletionDue, statusPatch } from "./status-patch.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
@@ -305,27 +305,28 @@ for (const [name, sent, is] of rows)
 
 const deleted = { deletionTimestamp: at("11:00:30"), deletionGracePeriodSeconds: 30 };
 const mirror = { annotations: { "kubernetes.io/config.mirror": "0a" } };
-const deletions: readonly [name: string, status: PodStatus, metadata: ObjectMeta, stage: Stage, isDue: boolean][] = [
-  ["a deleted pod of which nothing is left, and whose end was told, is removed", ended, deleted, "finished", true],
-  ["one that nobody has deleted is not", ended, {}, "finished", false],
-  ["nor one of which something is left", ended, deleted, "terminated", false],
-  ["nor one whose end was not told yet", wanted, deleted, "finished", false],
-  ["nor a mirror pod", ended, { ...deleted, ...mirror }, "finished", false],
+const deletions: readonly [name: string, status: PodStatus, metadata: ObjectMeta, stage: StageKind, isDue: boolean][] =
   [
-    "nor one that waits for its finalizers alone",
-    ended,
-    { ...deleted, deletionGracePeriodSeconds: 0, finalizers: ["example.com/hold"] },
-    "finished",
-    false,
-  ],
-  [
-    "one whose removal was cut off in the midst is removed again",
-    ended,
-    { ...deleted, deletionGracePeriodSeconds: 0 },
-    "finished",
-    true,
-  ],
-];
+    ["a deleted pod of which nothing is left, and whose end was told, is removed", ended, deleted, "finished", true],
+    ["one that nobody has deleted is not", ended, {}, "finished", false],
+    ["nor one of which something is left", ended, deleted, "terminated", false],
+    ["nor one whose end was not told yet", wanted, deleted, "finished", false],
+    ["nor a mirror pod", ended, { ...deleted, ...mirror }, "finished", false],
+    [
+      "nor one that waits for its finalizers alone",
+      ended,
+      { ...deleted, deletionGracePeriodSeconds: 0, finalizers: ["example.com/hold"] },
+      "finished",
+      false,
+    ],
+    [
+      "one whose removal was cut off in the midst is removed again",
+      ended,
+      { ...deleted, deletionGracePeriodSeconds: 0 },
+      "finished",
+      true,
+    ],
+  ];
 for (const [name, status, metadata, stage, isDue] of deletions)
   test(name, () => {
     expect(deletionDue(podOf(status, metadata), stage)).toBe(isDue);

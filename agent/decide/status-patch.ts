@@ -1,7 +1,7 @@
 import type { Pod, PodCondition, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { isTerminal, mirroredUid } from "./api-pod.ts";
 import { isSameValue } from "./same-value.ts";
-import type { Stage } from "./stage.ts";
+import type { StageKind } from "./stage.ts";
 import { mergeStatus } from "./status-merge.ts";
 
 /** A strategic merge patch of a pod's status. The uid that it is meant for goes with it as a precondition. */
@@ -73,7 +73,7 @@ const OF_END: ReadonlySet<string> = new Set(["observedGeneration", "conditions",
  * containers are still to be started it says only that the sandbox is there; of one whose containers are being stopped only that its
  * deletion was heard.
  */
-export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, stage: Stage): boolean {
+export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, stage: StageKind): boolean {
   const fields = Object.keys(status);
   const conditions = (status["conditions"] ?? []) as readonly PodCondition[];
   if (stage === "syncing")
@@ -101,7 +101,7 @@ export function changesReadiness(api: Pod | undefined, wanted: PodStatus | undef
  * told. A mirror pod is removed by whoever keeps mirror pods; a pod whose grace the API server has taken away altogether, and which has
  * finalizers, only waits for those. One without them is left over from a deletion that was cut off: the server takes the grace away first.
  */
-export function deletionDue(api: Pod, stage: Stage): boolean {
+export function deletionDue(api: Pod, stage: StageKind): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds, finalizers = [] } = api.metadata;
   const isUnderWay = deletionGracePeriodSeconds === 0 && finalizers.length > 0;
   return (
@@ -117,7 +117,7 @@ export function deletionDue(api: Pod, stage: Stage): boolean {
  * The least of a patch that lets a deleted pod go, of which nothing is left on the node: that it has ended. A server that does not
  * take the rest would have it end for ever. Undefined where the patch says no more, or no end.
  */
-export function endPatch(api: Pod, patch: StatusPatch, stage: Stage): StatusPatch | undefined {
+export function endPatch(api: Pod, patch: StatusPatch, stage: StageKind): StatusPatch | undefined {
   const phase = patch.status["phase"] as PodPhase;
   const isAwaited = api.metadata.deletionTimestamp !== undefined && mirroredUid(api) === undefined;
   const isEnd = stage === "finished" && isAwaited && isTerminal({ phase });

@@ -261,7 +261,7 @@ test("the last word on a pod that ends stays, whatever is removed of it", () => 
   const first = decidePod(ending, ended, emptyMemory, settings, at("11:00:01"));
   const second = decidePod(ending, nothingObserved(uid, "default", "web"), first.memory, settings, at("11:00:02"));
   expect(first.status.phase).toBe("Running");
-  expect(second.stage).toBe("finished");
+  expect(second.stage.kind).toBe("finished");
   expect(second.status).toEqual(first.status);
 });
 

@@ -10,6 +10,7 @@ import type { PodMemory } from "./memory.ts";
 import { awaitsHook } from "./observed.ts";
 import { addressesOf } from "./pod-ips.ts";
 import { qosClassOf } from "./qos.ts";
+import { isFinal, outcomeIn } from "./stage.ts";
 import type { StatusScene } from "./status-scene.ts";
 
 /** The pod's status as the API documents it, and the memory of its conditions that goes with it. */
@@ -17,10 +18,10 @@ export function podStatus(scene: StatusScene): {
   readonly status: PodStatus;
   readonly conditions: PodMemory["conditions"];
 } {
-  const { desired, observed, memory, settings, isFinal } = scene;
+  const { desired, observed, settings, stage } = scene;
   const { pod } = desired;
-  const isRejected = memory.outcome?.isRejection === true;
-  if (isRejected && isFinal) return rejectedStatus(desired, memory);
+  const isRejected = outcomeIn(stage)?.isRejection === true;
+  if (isRejected && isFinal(stage)) return rejectedStatus(scene);
   const statusesOf = (containers: readonly Container[] = []) =>
     isRejected ? [] : containers.map((container) => containerStatus(scene, container));
   const statuses = statusesOf(pod.spec.containers).toSorted(byName);
@@ -34,7 +35,7 @@ export function podStatus(scene: StatusScene): {
   const [hostIP] = hostIPs;
   const [podIP] = podIPs;
   // Reason and message belong to the end of the pod; until its containers have stopped it still is what it was.
-  const outcome = isFinal ? memory.outcome : undefined;
+  const outcome = isFinal(stage) ? outcomeIn(stage) : undefined;
   const status: PodStatus = {
     phase,
     ...(outcome?.reason === undefined ? {} : { reason: outcome.reason }),
@@ -55,8 +56,8 @@ export function podStatus(scene: StatusScene): {
 const byName = (a: ContainerStatus, b: ContainerStatus) => (a.name < b.name ? -1 : 1);
 
 /** As the kubelet says it, with not one word of containers and conditions: nothing has begun of which they could tell. */
-function rejectedStatus(desired: DesiredNow, { outcome, conditions }: PodMemory): ReturnType<typeof podStatus> {
-  const { reason, message } = outcome ?? {};
+function rejectedStatus({ desired, memory: { conditions }, stage }: StatusScene): ReturnType<typeof podStatus> {
+  const { reason, message } = outcomeIn(stage) ?? {};
   const status: PodStatus = {
     phase: "Failed",
     ...(reason === undefined ? {} : { reason }),
@@ -70,12 +71,12 @@ function rejectedStatus(desired: DesiredNow, { outcome, conditions }: PodMemory)
 }
 
 /** True for a pod that was taken away before all of it has run once. */
-function isCutShort({ memory, isFinal }: StatusScene, statuses: readonly ContainerStatus[]): boolean {
+function isCutShort({ stage }: StatusScene, statuses: readonly ContainerStatus[]): boolean {
   const hasNeverRun = ({ restartCount, containerID, state }: ContainerStatus) =>
     restartCount === 0 &&
     containerID === undefined &&
     (state?.waiting !== undefined || state?.terminated?.reason === "ContainerStatusUnknown");
-  return isFinal && memory.outcome === undefined && statuses.some(hasNeverRun);
+  return isFinal(stage) && outcomeIn(stage) === undefined && statuses.some(hasNeverRun);
 }
 
 /** True for what `unseenStatus` says: it is for the people at this node, and never told to an API server that may know more. */
@@ -102,9 +103,10 @@ export function unseenStatus(desired: DesiredNow, why: string): PodStatus {
  * its end by itself, and are said only when nothing of it runs any more. A pod of the API that is deleted has come to its end then,
  * whether all of it succeeded or not; a static pod that is taken away stays what it was.
  */
-function podPhase({ desired, observed, memory, isFinal }: StatusScene, statuses: readonly ContainerStatus[]): PodPhase {
-  if (isFinal && memory.outcome !== undefined) return memory.outcome.phase;
-  if (isFinal && desired.source.kind === "api")
+function podPhase({ desired, observed, stage }: StatusScene, statuses: readonly ContainerStatus[]): PodPhase {
+  const outcome = outcomeIn(stage);
+  if (isFinal(stage) && outcome !== undefined) return outcome.phase;
+  if (isFinal(stage) && desired.source.kind === "api")
     return statuses.every(({ state }) => state?.terminated?.exitCode === 0) ? "Succeeded" : "Failed";
   const hasRun = (name: string) =>
     observed.clearedAttempts.has(name) ||

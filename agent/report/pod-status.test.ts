@@ -8,7 +8,7 @@ import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeKube } from "../../test/fakes/kube.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { DesiredPod } from "../decide/desired.ts";
-import type { Stage } from "../decide/stage.ts";
+import type { StageKind } from "../decide/stage.ts";
 import { createPodStatusReport } from "./pod-status.ts";
 
 const notFound = () => new KubeError("NOT_FOUND", 'pods "web" not found', { status: 404 });
@@ -64,7 +64,7 @@ async function createScene(rate?: Rate) {
     acceptedAt: clock.now(),
     revision: 0,
   });
-  const say = async (pod: Pod, status: PodStatus, stage: Stage = "syncing") => {
+  const say = async (pod: Pod, status: PodStatus, stage: StageKind = "syncing") => {
     report.report(desiredOf(pod), status, stage);
     await rest();
   };

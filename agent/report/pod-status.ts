@@ -3,7 +3,7 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type AsOf, isNews, mirroredUid } from "../decide/api-pod.ts";
 import type { DesiredPod } from "../decide/desired.ts";
-import type { Stage } from "../decide/stage.ts";
+import type { StageKind } from "../decide/stage.ts";
 import { isUnseen } from "../decide/status.ts";
 import { createSlotWork, emptySlot, emptyWord, type PodStatusSettings, type Slot, untoldEnd } from "./status-slot.ts";
 
@@ -12,7 +12,7 @@ const KEEP_AFTER_MS = 1_000;
 /** Tells the API server how the pods of this node are. Nothing here waits for it, and none of it throws. */
 export interface PodStatusReport {
   /** The latest word on a pod; the one before it that was not sent yet is never sent. */
-  report(desired: DesiredPod, status: PodStatus, stage: Stage): void;
+  report(desired: DesiredPod, status: PodStatus, stage: StageKind): void;
   /** A pod of this node as the API server has it; a mirror pod stands for its static pod. `asOf`: the complete list that it was in. */
   seen(pod: Pod, asOf?: AsOf): void;
   gone(pod: Pod): void;

@@ -6,7 +6,7 @@ import { FakeLog } from "../../test/fakes/log.ts";
 import type { Action } from "../decide/action.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import type { Obstacle } from "../decide/plan.ts";
-import type { Stage } from "../decide/stage.ts";
+import type { StageKind } from "../decide/stage.ts";
 import type { Taken } from "../decide/taken.ts";
 import { createPodStories, type PodStoriesSettings } from "./pod-story.ts";
 
@@ -41,7 +41,7 @@ function createScene() {
     acceptedAt: 0,
     revision: 0,
   });
-  const report = (status: PodStatus, stage: Stage = "syncing", name: string = uid, obstacle?: Obstacle) =>
+  const report = (status: PodStatus, stage: StageKind = "syncing", name: string = uid, obstacle?: Obstacle) =>
     stories.report(name as PodUid, desiredOf(name), status, stage, obstacle);
   const took = (action: Action, ms = 1, result: Taken["result"] = { ok: true }) =>
     stories.took({ uid, pod: "shop/web", action, startedAt: 1000, endedAt: 1000 + ms, result });

@@ -7,7 +7,7 @@ import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { longPullEvent, type PodEvent } from "../decide/event.ts";
 import { formatGoDuration } from "../decide/go-duration.ts";
 import type { Obstacle } from "../decide/plan.ts";
-import type { Stage } from "../decide/stage.ts";
+import type { StageKind } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
 import type { Beginning, Taken } from "../decide/taken.ts";
 import { createListeners } from "./listeners.ts";
@@ -17,7 +17,7 @@ import { createPullsUnderWay, type PullUnderWay } from "./pulls-under-way.ts";
 export interface PodReport {
   readonly pod: Pod;
   readonly status: PodStatus;
-  readonly stage: Stage;
+  readonly stage: StageKind;
   /** Somebody took the pod away; false for one that comes to its end by itself. */
   readonly isTakenAway: boolean;
   readonly steps: readonly Step[];
@@ -35,7 +35,7 @@ export interface PodStoriesSettings {
 }
 
 export interface PodStories {
-  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: Stage, obstacle?: Obstacle): void;
+  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: StageKind, obstacle?: Obstacle): void;
   begins(beginning: Beginning): void;
   took(taken: Taken): void;
   finished(uid: PodUid): void;
@@ -51,7 +51,7 @@ interface Story {
   status: PodStatus | undefined;
   /** The status as text, to tell whether the next one is news. */
   text: string;
-  stage: Stage;
+  stage: StageKind;
   obstacle: Obstacle | undefined;
   readonly steps: Map<string, Step>;
 }

@@ -9,7 +9,7 @@ import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { isLater, isTerminal } from "../decide/api-pod.ts";
 import { fullNameOf } from "../decide/desired.ts";
 import { isSameValue } from "../decide/same-value.ts";
-import type { Stage } from "../decide/stage.ts";
+import type { StageKind } from "../decide/stage.ts";
 import {
   changesReadiness,
   deletionDue,
@@ -35,7 +35,7 @@ export interface PodStatusSettings {
 export interface Slot {
   readonly uid: PodUid;
   wanted: PodStatus | undefined;
-  stage: Stage;
+  stage: StageKind;
   /** As the API server last showed it, by its watch or by an answer, whichever is later. */
   api: Pod | undefined;
   work: Promise<void> | undefined;

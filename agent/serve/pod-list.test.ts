@@ -6,7 +6,7 @@ import type {
   Pod,
   PodStatus,
 } from "../../proto/kubernetes/gen/types.ts";
-import type { Stage } from "../decide/stage.ts";
+import type { StageKind } from "../decide/stage.ts";
 import { summarize } from "./pod-list.ts";
 
 const pod: Pod = {
@@ -27,10 +27,10 @@ const waiting = containerOf("b", { waiting: { reason: "CrashLoopBackOff", messag
 const completed = containerOf("a", { terminated: { exitCode: 0, reason: "Completed" } });
 const failed = containerOf("b", { terminated: { exitCode: 1, reason: "Error", message: "no disk" } });
 
-const summaryOf = (status: PodStatus, stage: Stage = "syncing", isTakenAway = stage === "terminating") =>
+const summaryOf = (status: PodStatus, stage: StageKind = "syncing", isTakenAway = stage === "terminating") =>
   summarize({ pod, status, stage, isTakenAway, steps: [], obstacle: undefined });
 
-const rows: readonly [sentence: string, status: PodStatus, stage: Stage, reason: string, message: string][] = [
+const rows: readonly [sentence: string, status: PodStatus, stage: StageKind, reason: string, message: string][] = [
   ["a pod that is well has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
   ["a pod of which nothing is known yet has none", { phase: "Pending" }, "syncing", "", ""],
   [

@@ -3,7 +3,7 @@ import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import type { NodeReport } from "../decide/node-report.ts";
 import type { Obstacle } from "../decide/plan.ts";
-import type { Stage } from "../decide/stage.ts";
+import type { StageKind } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
 
 /** One pod as `berth pods` shows it. */
@@ -42,7 +42,7 @@ export interface PodListing extends Partial<NodeReport> {
 export function summarize(report: {
   readonly pod: Pod;
   readonly status: PodStatus;
-  readonly stage: Stage;
+  readonly stage: StageKind;
   readonly isTakenAway: boolean;
   readonly steps: readonly Step[];
   readonly obstacle: Obstacle | undefined;

@@ -18,6 +18,7 @@ import { beginningOf } from "../../proto/utf8.ts";
 import { awaitsNetwork, awaitsPullSecrets, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { isCleared, removedToRestart } from "./cleared.ts";
 import { isOutdated } from "./container-hash.ts";
+import { formatGoDuration } from "./go-duration.ts";
 import { imageNeed, imageOf, wordsOfPullFailure } from "./image.ts";
 import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
 import { isConcluded, toldExit } from "./lost.ts";
@@ -185,7 +186,7 @@ function waitingAfterExit(
   // The wait is shown until the next instance exists: the moment between its end and that is no other state.
   if (isDue && (isChanged || exited.crashes === 0 || isForgiven(exited))) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
-  const delay = formatSeconds(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
+  const delay = formatGoDuration(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
   const message = `back-off ${delay} restarting failed container=${container.name} pod=${name}_${namespace}(${desired.uid})`;
   return { waiting: { reason: "CrashLoopBackOff", message } };
 }
@@ -319,10 +320,4 @@ function terminated({ desired, settings }: StatusScene, exited: ExitedContainer)
     ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),
     ...(isConcluded(exited) ? {} : { containerID: `${settings.runtimeName}://${exited.id}` }),
   };
-}
-
-/** A delay as Go prints a duration: `10s`, `2m40s`, `5m0s`. */
-function formatSeconds(delayMs: number): string {
-  const seconds = Math.round(delayMs / 1000);
-  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
 }

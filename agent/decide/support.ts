@@ -1,5 +1,6 @@
 import { lastingContainers } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
+import { dottedSysctl } from "../../proto/kubernetes/sysctl.ts";
 import type { Rejection } from "./desired.ts";
 
 /** As far as it matters who asks: the API server's pods need what only a cluster has, and none of it can be had alone. */
@@ -75,10 +76,6 @@ const SAFE_SYSCTLS: ReadonlySet<string> = new Set([
   "net.ipv4.tcp_wmem",
 ]);
 
-function isSafe(sysctl: string): boolean {
-  return SAFE_SYSCTLS.has(sysctl.replaceAll("/", "."));
-}
-
 /** The features that a static pod asks for and this agent does not have, each once, in the order of the tables; a pod of the API waits. */
 export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
   if (asking.isOfApi) return [];
@@ -121,7 +118,7 @@ function askedBy<T>(
 }
 
 function unsafeSysctlOf({ securityContext }: Pod["spec"]): string | undefined {
-  return securityContext?.sysctls?.find(({ name }) => !isSafe(name))?.name;
+  return securityContext?.sysctls?.map(({ name }) => dottedSysctl(name)).find((name) => !SAFE_SYSCTLS.has(name));
 }
 
 /** Whether a container of the pod asks for what a device plugin would hand out. */

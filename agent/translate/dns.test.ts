@@ -79,12 +79,12 @@ test("dnsConfig is all there is under the policy None", () => {
   const dnsConfig = {
     nameservers: ["198.51.100.1"],
     searches: ["a.test"],
-    options: [{ name: "timeout", value: "1" }, { name: "edns0" }],
+    options: [{ name: "timeout", value: "1" }, { name: "edns0" }, { name: "rotate", value: "" }],
   };
   expect(dns({ dnsPolicy: "None", dnsConfig })).toEqual({
     nameservers: ["198.51.100.1"],
     searches: ["a.test"],
-    options: ["timeout:1", "edns0"],
+    options: ["timeout:1", "edns0", "rotate"],
   });
 });
 

@@ -56,7 +56,7 @@ function limited(limits: string, what: string, line: string, applied: readonly s
 function wantedOf(pod: Pod, facts: NodeFacts): ResolvConf {
   const base = baseOf(pod, facts);
   const { nameservers = [], searches = [], options = [] } = pod.spec.dnsConfig ?? {};
-  const own = options.map(({ name = "", value }) => (value === undefined ? name : `${name}:${value}`));
+  const own = options.map(({ name = "", value = "" }) => (value === "" ? name : `${name}:${value}`));
   return {
     nameservers: distinct([...base.nameservers, ...nameservers]),
     searches: distinct([...base.searches, ...searches]),

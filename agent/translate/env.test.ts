@@ -10,6 +10,7 @@ const container: Container = {
   resources: { requests: { cpu: "250m", memory: "100Mi" }, limits: { memory: "1Gi", "ephemeral-storage": "2Gi" } },
 };
 const sidecar: Container = { name: "side", resources: { limits: { cpu: "1500m" } } };
+const unlimited: Container = { name: "free", resources: { limits: { cpu: "0m" } } };
 const pod: Pod = {
   metadata: {
     name: "web-node",
@@ -18,7 +19,7 @@ const pod: Pod = {
     labels: { app: "web", "example.com/tier": "front" },
     annotations: { note: "hello\nworld" },
   },
-  spec: { nodeName: "node", serviceAccountName: "robot", containers: [container, sidecar] },
+  spec: { nodeName: "node", serviceAccountName: "robot", containers: [container, sidecar, unlimited] },
 };
 const scene: EnvScene = { pod, container, podIPs: ["10.0.0.7", "fd00::7"], files: new Map(), facts: nodeFacts };
 
@@ -183,6 +184,7 @@ const amounts: readonly [sentence: string, resource: string, more: object, value
     { containerName: "side" },
     "8589934592",
   ],
+  ["a limit of 0 is none, however it is written", "limits.cpu", { containerName: "free" }, "2"],
   ["a request that is not set is 0", "requests.cpu", { containerName: "side" }, "0"],
   ["storage has a limit like any other", "limits.ephemeral-storage", { divisor: "1Gi" }, "2"],
   [
@@ -209,7 +211,11 @@ const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueF
     { resourceFieldRef: { resource: "limits.cpu", containerName: "none" } },
     "container none not found",
   ],
-  ["a resource that is neither request nor limit", { resourceFieldRef: { resource: "cpu" } }, "resource: cpu"],
+  [
+    "a resource that is neither request nor limit",
+    { resourceFieldRef: { resource: "cpu" } },
+    "unsupported container resource : cpu",
+  ],
   [
     "a source that only a newer API knows",
     {},

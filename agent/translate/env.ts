@@ -92,15 +92,19 @@ function resourceValue(
   const whose = containerName ? containerNamed(pod, containerName) : container;
   if (whose === undefined) throw configError(`container ${containerName} not found`);
   const { resources } = whose;
-  const amount =
-    kind === "limits"
-      ? (ownValue(resources?.limits, name) ?? allocatableOf(facts, name))
-      : ownValue(resources?.requests, name);
-  if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource: ${resource}`);
+  const amount = kind === "limits" ? limitOf(facts, resources?.limits, name) : ownValue(resources?.requests, name);
+  if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource : ${resource}`);
   // A divisor of 0, however it is written, is what an unset one looks like after a round through the API.
   const unit = toScaled(parseQuantity(divisor), -9) || NANOS;
   const nanos = toScaled(parseQuantity(amount ?? "0"), -9);
   return String((nanos + unit - 1n) / unit);
+}
+
+/** A limit of 0 is none. */
+function limitOf(facts: NodeFacts, limits: Readonly<Record<string, string>> | undefined, name: string) {
+  const limit = ownValue(limits, name);
+  const isSet = limit !== undefined && toScaled(parseQuantity(limit), -9) !== 0n;
+  return isSet ? limit : (allocatableOf(facts, name) ?? limit);
 }
 
 /** A limit that is not set, as a quantity, of the resources of which every container can have some. */

@@ -2,6 +2,7 @@ import { type LinuxContainerResources, PodSandboxConfig, Protocol } from "../../
 import { crashesAnnotation, podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
 import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { dottedSysctl } from "../../proto/kubernetes/sysctl.ts";
 import { dnsOf } from "./dns.ts";
 import { kernelHostname } from "./hostname.ts";
 import { podLogFolder } from "./log-path.ts";
@@ -61,8 +62,7 @@ function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {
     }));
 }
 
-/** The kernel's names may be written with slashes; the runtime wants dots. */
 function sysctls({ spec }: Pod): Record<string, string> {
   const all = spec.securityContext?.sysctls ?? [];
-  return Object.fromEntries(all.map(({ name, value }) => [name.replaceAll("/", "."), value]));
+  return Object.fromEntries(all.map(({ name, value }) => [dottedSysctl(name), value]));
 }

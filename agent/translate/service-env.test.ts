@@ -90,7 +90,12 @@ const rows: readonly [sentence: string, hosts: readonly string[], expected: read
     variables([ofThatName, apiServer]),
     ["KUBERNETES_SERVICE_HOST=10.96.0.5"],
   ],
-  ["but not without service links", variables([apiServer, ofThatName], noLinks), ["KUBERNETES_SERVICE_HOST=10.96.0.1"]],
+  [
+    "but not one that has no address",
+    variables([service("shop", "kubernetes", { externalName: "a.test", ports: http }), apiServer]),
+    ["KUBERNETES_SERVICE_HOST=10.96.0.1"],
+  ],
+  ["nor without service links", variables([apiServer, ofThatName], noLinks), ["KUBERNETES_SERVICE_HOST=10.96.0.1"]],
   ["a headless one has no address to tell", variables([service("shop", "h", { clusterIP: "None", ports: http })]), []],
   ["nor has a mere name", variables([service("shop", "e", { externalName: "a.test", ports: http })]), []],
   ["nor has one whose address is empty", variables([service("shop", "e", { clusterIP: "", ports: http })]), []],

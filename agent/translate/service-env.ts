@@ -12,9 +12,10 @@ export function serviceEnvironment({ metadata, spec }: Pod, services: readonly S
   const { namespace = "default" } = metadata;
   const isOwn = (service: Service) => spec.enableServiceLinks !== false && service.metadata.namespace === namespace;
   const linked = new Map<string, Service>();
+  const addressed = services.filter(hasAddress);
   // One of the pod's own namespace that has the same name comes later, and takes the place of the API server's.
-  for (const service of services.filter(isEverybodys)) linked.set(EVERYBODYS.name, service);
-  for (const service of services.filter(isOwn)) linked.set(service.metadata.name ?? "", service);
+  for (const service of addressed.filter(isEverybodys)) linked.set(EVERYBODYS.name, service);
+  for (const service of addressed.filter(isOwn)) linked.set(service.metadata.name ?? "", service);
   const inOrder = [...linked].toSorted(([one], [other]) => (one < other ? -1 : 1));
   return new Map(inOrder.flatMap(([name, service]) => variablesOf(name, service)));
 }
@@ -23,11 +24,15 @@ function isEverybodys({ metadata: { namespace, name } }: Service): boolean {
   return namespace === EVERYBODYS.namespace && name === EVERYBODYS.name;
 }
 
+function hasAddress({ spec: { clusterIP = "" } }: Service): boolean {
+  return clusterIP !== "" && clusterIP !== "None";
+}
+
 type Variable = readonly [name: string, value: string];
 
 function variablesOf(service: string, { spec: { clusterIP = "", ports = [] } }: Service): readonly Variable[] {
   const [first] = ports;
-  if (clusterIP === "" || clusterIP === "None" || first === undefined) return [];
+  if (first === undefined) return [];
   const prefix = wordOf(service);
   const named = ports.filter(({ name = "" }) => name !== "");
   return [

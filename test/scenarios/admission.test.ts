@@ -371,7 +371,7 @@ test("nobody is rejected for the sake of a pod that has ended while no agent ran
 test("a pod that asks for what no node grants is rejected as by the kubelet, and takes no place", async () => {
   const stage = await createStage({ isInCluster: true, maxPods: 1 });
   stage.runtime.abilities = { userNamespaces: true, supplementalGroupsPolicy: false };
-  await stage.apply("deep", { securityContext: { sysctls: [{ name: "kernel.pid_max", value: "9" }] } });
+  await stage.apply("deep", { securityContext: { sysctls: [{ name: "kernel/pid_max", value: "9" }] } });
   await stage.apply("strict", { securityContext: { supplementalGroupsPolicy: "Strict" } });
   await stage.apply("web");
   await stage.start();
@@ -381,6 +381,7 @@ test("a pod that asks for what no node grants is rejected as by the kubelet, and
     "strict Failed (SupplementalGroupsPolicyNotSupported): no containers",
     "web Running, ready: a running",
   ]);
+  expect((await stage.events("deep")).join()).toContain('forbidden sysctl: "kernel.pid_max" not allowlisted');
 });
 
 test("a pod that asks for more devices than the node has is told so, and one that nobody would hand them to waits", async () => {

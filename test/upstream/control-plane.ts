@@ -75,7 +75,11 @@ export interface ControlPlane {
   stopApiServer(signal?: "SIGKILL" | "SIGTERM"): Promise<void>;
   /** Starts the API server again at the same address, and returns once it is ready. */
   startApiServer(): Promise<void>;
-  /** Kills and starts it, on request with a new certificate of the same authority. */
+  /** Kills etcd alone: the API server stays, and answers with errors. */
+  stopEtcd(): Promise<void>;
+  /** Starts etcd again with what it had, and returns once it answers. */
+  startEtcd(): Promise<void>;
+  /** Kills and starts the API server, on request with a new certificate of the same authority. */
   restartApiServer(change?: { readonly newCertificate?: boolean }): Promise<void>;
   /**
    * Takes away from etcd what was before the last change, so that whoever resumes a watch from there gets 410 where the API
@@ -106,10 +110,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   };
   try {
     const site = await prepare(record, parts, programs);
-    const apiServer = await launch(site, { ...options, parts }, running);
+    const stores = await launch(site, { ...options, parts }, running);
     const relay =
       options.latency === undefined ? undefined : await startRelay(site.plan.ports.apiServer, options.latency);
-    return await open(site, apiServer, relay, stop);
+    return await open(site, stores, relay, stop);
   } catch (error) {
     await stop();
     throw error;
@@ -147,10 +151,16 @@ async function prepare(record: BedRecord, parts: readonly Part[], programs: stri
 
 const logFile = ({ record }: Site, program: string) => join(record.stateDir, `${program}.log`);
 
-/** An API server that can be ended and started again. */
+/** A daemon that can be ended and started again. */
 interface Restartable {
   readonly daemon: Daemon;
+  /** Starts it unless it runs, and returns once it answers. */
   start(): Promise<void>;
+}
+
+interface Stores {
+  readonly etcd: Restartable;
+  readonly apiServer: Restartable;
 }
 
 /** Starts everything. `running` is told of what there is to end, in the order in which it began. */
@@ -158,19 +168,21 @@ async function launch(
   site: Site,
   { parts, flags = {} }: ControlPlaneOptions & { readonly parts: readonly Part[] },
   running: Pick<Daemon, "end">[],
-): Promise<Restartable> {
+): Promise<Stores> {
   const { plan, server, tls, programs } = site;
   const start = (program: string, args: readonly string[]) =>
     startDaemon(join(programs, program), args, logFile(site, program));
-  const startApiServer = async () => {
+  const etcd = await restartable(async () => {
+    const daemon = start("etcd", etcdArgs(plan));
+    await answers(daemon, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
+    return daemon;
+  });
+  const apiServer = await restartable(async () => {
     const daemon = start("kube-apiserver", [...apiServerArgs(plan), ...(flags["kube-apiserver"] ?? [])]);
     await answers(daemon, `${server}/readyz`, tls);
     return daemon;
-  };
-  const etcd = start("etcd", etcdArgs(plan));
-  await answers(etcd, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
-  let daemon = await startApiServer();
-  running.push(etcd, { end: (signal) => daemon.end(signal) });
+  });
+  for (const each of [etcd, apiServer]) running.push({ end: (signal) => each.daemon.end(signal) });
   await Promise.all(
     parts.map(async (part) => {
       const args = [...partArgs(part, plan), ...(flags[part] ?? [])];
@@ -179,20 +191,25 @@ async function launch(
   );
   // The controllers begin one after the other. With this account there, a pod of the namespace is accepted.
   if (parts.includes("kube-controller-manager"))
-    await answers(daemon, `${server}/api/v1/namespaces/default/serviceaccounts/default`, tls);
+    await answers(apiServer.daemon, `${server}/api/v1/namespaces/default/serviceaccounts/default`, tls);
+  return { etcd, apiServer };
+}
+
+async function restartable(begin: () => Promise<Daemon>): Promise<Restartable> {
+  let daemon = await begin();
   return {
     get daemon() {
       return daemon;
     },
     async start() {
-      daemon = await startApiServer();
+      if (!daemon.isRunning) daemon = await begin();
     },
   };
 }
 
 async function open(
   site: Site,
-  apiServer: Restartable,
+  { etcd, apiServer }: Stores,
   relay: Relay | undefined,
   stop: () => Promise<Leftovers>,
 ): Promise<ControlPlane> {
@@ -223,9 +240,9 @@ async function open(
     kubeconfig: (user, identity) => writeKubeconfig(user, identity),
     kubectl: (args, options) => kubectl(args, { kubeconfig: adminKubeconfig, ...options }, files.kubectlCache),
     stopApiServer: (signal = "SIGKILL") => apiServer.daemon.end(signal),
-    async startApiServer() {
-      if (!apiServer.daemon.isRunning) await apiServer.start();
-    },
+    startApiServer: () => apiServer.start(),
+    stopEtcd: () => etcd.daemon.end("SIGKILL"),
+    startEtcd: () => etcd.start(),
     async restartApiServer({ newCertificate = false } = {}) {
       await apiServer.daemon.end("SIGKILL");
       if (newCertificate) await writeServerCertificate(plan, authority);

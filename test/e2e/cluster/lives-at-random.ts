@@ -1,7 +1,8 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Container, ContainerStatus, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../../bed/images.ts";
+import { holding } from "../holders.ts";
 import { script } from "../manifest.ts";
 import { barePod } from "./objects.ts";
 
@@ -31,7 +32,8 @@ export function livesAtRandom(count: number, random: () => number, folder: strin
     const code = random() < 0.5 ? 0 : 3;
     const isDeleted = kind === "deleted" || kind === "forced";
     const deletedAtMs = isDeleted ? random() * 30_000 : undefined;
-    return { name, kind, deletedAtMs, pod: podOfKind(kind, name, { lasts, code, notes: join(folder, name) }) };
+    const lot = { lasts, code, notes: join(folder, name), held: heldFolder(folder) };
+    return { name, kind, deletedAtMs, pod: podOfKind(kind, name, lot) };
   });
 }
 
@@ -39,14 +41,21 @@ interface Lot {
   readonly lasts: string;
   readonly code: number;
   readonly notes: string;
+  readonly held: string;
 }
 
-function podOfKind(kind: Kind, name: string, { lasts, code, notes }: Lot): RandomLife["pod"] {
-  const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
-  /** What runs can be found by its name in the list of processes. */
+/** The first instance of a container is dead, the next ones are alive, wherever one of them is cut short. */
+const DEAD_AT_FIRST =
+  "test ! -e /notes/dead || touch /notes/revived; if test -e /notes/revived; then rm -f /notes/dead; else touch /notes/dead; fi";
+
+function podOfKind(kind: Kind, name: string, { lasts, code, notes, held }: Lot): RandomLife["pod"] {
+  const mounts = [
+    { name: "notes", mountPath: "/notes" },
+    { name: "held", mountPath: "/held" },
+  ];
   const noting = (container: string, text: string): Partial<Container> => ({
-    ...mount,
-    command: script(`: ${markOf(name, container)}; echo ${container} began >> /notes/all; ${text}`),
+    volumeMounts: mounts,
+    command: script(`${holding("/held", `${name} ${container}`)}; echo ${container} began >> /notes/all; ${text}`),
   });
   const ends = (container: string, exitCode: number) =>
     `echo ${container} ended ${exitCode} >> /notes/all; exit ${exitCode}`;
@@ -59,7 +68,10 @@ function podOfKind(kind: Kind, name: string, { lasts, code, notes }: Lot): Rando
   });
   const spec: Partial<PodSpec> = {
     terminationGracePeriodSeconds: 2,
-    volumes: [{ name: "notes", hostPath: { path: notes, type: "DirectoryOrCreate" } }],
+    volumes: [
+      { name: "notes", hostPath: { path: notes, type: "DirectoryOrCreate" } },
+      { name: "held", hostPath: { path: held, type: "Directory" } },
+    ],
   };
   const main = (text: string, more: Partial<PodSpec>) => barePod(name, noting("main", text), { ...spec, ...more });
   switch (kind) {
@@ -101,13 +113,13 @@ function podOfKind(kind: Kind, name: string, { lasts, code, notes }: Lot): Rando
         { ...spec, restartPolicy: "Always" },
       );
     case "restarts":
-      // Its probe finds it dead once, in its first instance.
+      // Dead until it was restarted, however often nobody hears what its probe has found.
       return barePod(
         name,
         {
-          ...noting("main", "test -e /notes/revived || { touch /notes/dead; sleep 1000000; }; sleep 1000000"),
+          ...noting("main", `${DEAD_AT_FIRST}; sleep 1000000`),
           livenessProbe: {
-            exec: { command: script("test ! -e /notes/dead || { rm /notes/dead; touch /notes/revived; exit 1; }") },
+            exec: { command: script("test ! -e /notes/dead") },
             periodSeconds: 1,
             timeoutSeconds: 20,
             failureThreshold: 1,
@@ -122,28 +134,8 @@ function podOfKind(kind: Kind, name: string, { lasts, code, notes }: Lot): Rando
   }
 }
 
-const markOf = (pod: string, container: string) => `life of ${pod} ${container}`;
-
-/** How many processes each container of a life is at this moment: the first process of each instance counts. */
-export async function processesOf(): Promise<ReadonlyMap<string, number>> {
-  const counts = new Map<string, number>();
-  for (const entry of await readdir("/proc")) {
-    if (!/^\d+$/.test(entry)) continue;
-    const of = ownerOf(await lookAt(`/proc/${entry}/cmdline`));
-    // What the first process has just forked looks like it until it becomes the script.
-    if (of !== undefined && /^NSpid:.*\t1$/m.test(await lookAt(`/proc/${entry}/status`)))
-      counts.set(of, (counts.get(of) ?? 0) + 1);
-  }
-  return counts;
-}
-
-/** The pod and container of a container's first process; undefined for other processes. */
-function ownerOf(commandLine: string): string | undefined {
-  return /^catatonit\0--\0.*?life of (\S+ \S+);/s.exec(commandLine)?.[1];
-}
-
-/** A process may end while it is looked at. */
-const lookAt = (path: string) => readFile(path, "latin1").catch(() => "");
+/** Where the containers of all lives hold a file each. */
+export const heldFolder = (folder: string) => join(folder, "held");
 
 /** What a life has noted so far. */
 export async function notesOf(folder: string, name: string): Promise<Notes> {
@@ -160,9 +152,9 @@ export function whatIsWrong(
   { name, kind }: RandomLife,
   pod: Pod | undefined,
   notes: Notes,
-  processes: ReadonlyMap<string, number>,
+  living: ReadonlyMap<string, number>,
 ): string | undefined {
-  const alive = [...processes].filter(([of]) => of.startsWith(`${name} `)).map(([of, n]) => `${n} × ${of}`);
+  const alive = [...living].filter(([of]) => of.startsWith(`${name} `)).map(([of, n]) => `${n} × ${of}`);
   const wrong = wrongOf(kind, pod, notes, alive.length);
   return (
     wrong &&

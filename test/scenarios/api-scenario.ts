@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { expectNothingTwice } from "./scenario.ts";
 import { createStage, type Stage } from "./stage.ts";
 
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
@@ -38,6 +39,7 @@ export function apiScenario(
   test(name, async () => {
     const stage = await play(run);
     await check(await endOf(stage), stage);
+    expectNothingTwice(stage.runtime.timeline);
   });
   test(`${name}, whatever call the agent dies after${some}`, async () => {
     const whole = await play(run);
@@ -46,6 +48,7 @@ export function apiScenario(
       const stage = await play(run, call);
       const from = `died after call ${call}`;
       expect({ from, deaths: stage.deaths, ...(await endOf(stage)) }).toEqual({ from, deaths: 1, ...end });
+      expectNothingTwice(stage.runtime.timeline);
     }
   }, 60_000);
 }

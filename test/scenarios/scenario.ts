@@ -54,7 +54,7 @@ async function perform(play: Play, options: StageOptions = {}): Promise<Stage> {
 }
 
 /** Of one pod there is never more than one live sandbox, of one container never more than one live instance. */
-function expectNothingTwice(timeline: readonly Happening[]): void {
+export function expectNothingTwice(timeline: readonly Happening[]): void {
   const live = new Map<string, Set<string>>();
   for (const { what, change, id, role } of timeline) {
     const key = `${what} ${role}`;

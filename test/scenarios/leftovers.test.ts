@@ -20,7 +20,9 @@ async function leave(stage: Stage): Promise<void> {
     image: { image: "busybox:1" },
   });
   stage.runtime.addForeignContainer(sandbox, config);
-  stage.runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata: { ...metadata, name: "strange" } }));
+  stage.runtime.addForeignSandbox(
+    PodSandboxConfig.fromPartial({ metadata: { ...metadata, name: "strange", uid: "of-nobody" } }),
+  );
   await stage.disk.at("/root").makeFolder("pods/left-on-disk", 0o750);
   await stage.disk.at("/logs").makeFolder("shop_gone_only-logs-left/a", 0o755);
 }

@@ -134,11 +134,27 @@ test("whoever wants to hear of another address hears of it a second after the ke
   expect([network.reads, heard]).toEqual([1, 0]);
   await clock.advance(1);
   expect([network.reads, heard, hostIPs()]).toEqual([2, 1, ["192.0.2.2"]]);
-  network.change();
-  await clock.advance(1_000);
-  expect([network.reads, heard]).toEqual([3, 1]);
   ending.abort();
   expect(network.watchers.size).toBe(0);
+});
+
+test("for ten seconds after its first word the kernel is not listened to, and then what came meanwhile is seen", async () => {
+  let heard = 0;
+  const { network, clock, ending, hostIPs } = startWith({ changed: () => void heard++ }, "192.0.2.1");
+  network.change();
+  await clock.advance(1_000);
+  expect([network.reads, network.watchers.size]).toEqual([2, 0]);
+  network.addresses = ["192.0.2.2"];
+  await clock.advance(8_999);
+  expect([network.reads, heard]).toEqual([2, 0]);
+  await clock.advance(1);
+  expect([network.reads, heard, hostIPs()]).toEqual([3, 1, ["192.0.2.2"]]);
+  await clock.advance(3_600_000);
+  expect([network.reads, network.watchers.size]).toEqual([3, 1]);
+  network.change();
+  ending.abort();
+  await clock.advance(10_000);
+  expect([network.reads, network.watchers.size]).toEqual([3, 0]);
 });
 
 test("a name is asked for at the start, and when the addresses are others", async () => {
@@ -162,7 +178,6 @@ test("a name is asked for at the start, and when the addresses are others", asyn
   await clock.advance(1_000);
   expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.2"], 1, 1]);
   network.addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
-  network.change();
-  await clock.advance(1_000);
+  await clock.advance(9_000);
   expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.1"], 2, 2]);
 });

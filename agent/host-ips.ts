@@ -3,8 +3,12 @@ import type { Clock } from "../host/clock.ts";
 import type { Net } from "../host/net.ts";
 
 const KNOWN_FOR_MS = 60_000;
-/** Each pod's network is a change of the kernel's too: what it tells of in a row is one look. */
+/**
+ * Each pod's network is a dozen changes of the kernel's too, and to read all addresses takes the longer the more pods there are: what the
+ * kernel tells of in a row is one look, and then it is not listened to for a while, which costs nothing.
+ */
 const SETTLE_MS = 1_000;
+const DEAF_MS = 10_000;
 
 /**
  * The node's addresses: those it is told to have, or else one, also where it has both families: as with the kubelet, a node is of both
@@ -50,21 +54,20 @@ export interface HostIPsParts {
 
 /**
  * The node's addresses, for whoever asks. One that is there is read again when somebody asks and that was last done more than a
- * minute ago, or when the kernel tells of a change and somebody wants to hear of that; nothing runs in between, and what has gone, as
- * by a cable that is pulled, stays until another one takes its place. While there never was one, as at a boot before the network is up, whoever asks has it read anew, and the kernel tells of its
- * arrival. The signal ends that.
+ * minute ago, or within ten seconds of a change that the kernel tells of, where somebody wants to hear of that; nothing runs in between,
+ * and what has gone, as by a cable that is pulled, stays until another one takes its place. While there never was one, as at a boot
+ * before the network is up, whoever asks has it read anew, and the kernel tells of its arrival. The signal ends that.
  */
 export function followHostIPs(parts: HostIPsParts, signal: AbortSignal): () => readonly string[] {
   const { told, nodeName, net, clock, arrived, changed, resolve } = parts;
   const arrival = new AbortController();
   let isWatching = false;
-  let isSettling = false;
   let named: readonly string[] = [];
   /** The node's own addresses when it was last asked what its name leads to. */
   let resolvedFor: string | undefined;
   let readAt = clock.now();
   let known = read();
-  if (changed !== undefined) net.watch(settle, signal);
+  if (changed !== undefined) listen();
   if (resolve !== undefined) void renew(resolve);
 
   function read(): readonly string[] {
@@ -94,16 +97,26 @@ export function followHostIPs(parts: HostIPsParts, signal: AbortSignal): () => r
     if (!signal.aborted) look();
   }
 
-  function settle(): void {
-    if (isSettling) return;
-    isSettling = true;
-    clock.wakeAt(clock.now() + SETTLE_MS, () => {
-      isSettling = false;
-      if (signal.aborted) return;
-      if (resolve === undefined) look();
-      // Interfaces of pods come and go all the time, and none of them is an address of the node's.
-      else if (net.addresses().join() !== resolvedFor) void renew(resolve);
-    });
+  function listen(): void {
+    const hearing = new AbortController();
+    const heard = () => {
+      if (hearing.signal.aborted) return;
+      hearing.abort();
+      clock.wakeAt(clock.now() + SETTLE_MS, lookUnlessOver);
+      clock.wakeAt(clock.now() + DEAF_MS, () => {
+        if (!signal.aborted) listen();
+        // Nobody has told of what came meanwhile.
+        lookUnlessOver();
+      });
+    };
+    net.watch(heard, AbortSignal.any([signal, hearing.signal]));
+  }
+
+  function lookUnlessOver(): void {
+    if (signal.aborted) return;
+    if (resolve === undefined) look();
+    // Interfaces of pods come and go all the time, and none of them is an address of the node's.
+    else if (net.addresses().join() !== resolvedFor) void renew(resolve);
   }
 
   return () => {

@@ -3,7 +3,12 @@ import { FakeDisk } from "../test/fakes/files.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { checkCgroups } from "./cgroup-version.ts";
 
-const wish = (cgroupsPerQOS: boolean, failCgroupV1: boolean) => ({ cgroupsPerQOS, failCgroupV1 });
+const wish = (cgroupsPerQOS: boolean, failCgroupV1: boolean, singleProcessOOMKill?: boolean, podPidsLimit = -1) => ({
+  cgroupsPerQOS,
+  failCgroupV1,
+  singleProcessOOMKill,
+  podPidsLimit,
+});
 const boot = "boot with systemd.unified_cgroup_hierarchy=1, or set";
 
 const rows: readonly [sentence: string, asked: ReturnType<typeof wish>, says: string][] = [
@@ -22,6 +27,16 @@ const rows: readonly [sentence: string, asked: ReturnType<typeof wish>, says: st
     wish(false, true),
     `/sys/fs/cgroup is not cgroup v2, and failCgroupV1 is true: ${boot} failCgroupV1: false`,
   ],
+  [
+    "no process spared alone",
+    wish(false, false, false),
+    `/sys/fs/cgroup is not cgroup v2, and singleProcessOOMKill is false: ${boot} singleProcessOOMKill: true`,
+  ],
+  [
+    "all of it",
+    wish(true, true, false),
+    `/sys/fs/cgroup is not cgroup v2, and cgroupsPerQOS and failCgroupV1 are true, and singleProcessOOMKill is false: ${boot} cgroupsPerQOS: false, enforceNodeAllocatable: [], failCgroupV1: false and singleProcessOOMKill: true`,
+  ],
 ];
 for (const [sentence, asked, says] of rows)
   test(`a machine of cgroup v1 is refused where the configuration asks for more: ${sentence}`, async () => {
@@ -33,8 +48,12 @@ for (const [sentence, asked, says] of rows)
 
 test("a machine of cgroup v1 that the configuration has nothing against is told what it does without", async () => {
   const log = new FakeLog();
-  await checkCgroups(wish(false, false), new FakeDisk(() => 0).at("/"), log);
-  expect(log.told()).toEqual([expect.stringMatching(/^warn: this machine has cgroup v1: /)]);
+  await checkCgroups(wish(false, false, true), new FakeDisk(() => 0).at("/"), log);
+  expect(log.told()).toEqual([
+    "warn: this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own",
+  ]);
+  await checkCgroups(wish(false, false, undefined, 100), new FakeDisk(() => 0).at("/"), log);
+  expect(log.told()).toEqual([expect.stringMatching(/ cgroups of their own, and podPidsLimit \(100\) holds nobody$/)]);
 });
 
 test("a machine of cgroup v2 is asked nothing more", async () => {
@@ -44,6 +63,6 @@ test("a machine of cgroup v2 is asked nothing more", async () => {
   await machine.makeFolder("sys/fs", 0o755);
   await machine.makeFolder("sys/fs/cgroup", 0o755);
   await machine.write("sys/fs/cgroup/cgroup.controllers", "cpu memory", 0o644);
-  await checkCgroups(wish(true, true), machine, log);
+  await checkCgroups(wish(true, true, false, 100), machine, log);
   expect(log.told()).toEqual([]);
 });

@@ -8,25 +8,32 @@ import { StartError } from "./start-error.ts";
  * machine does not have, so that nobody mends one setting only to be refused for the next.
  */
 export async function checkCgroups(
-  { cgroupsPerQOS, failCgroupV1 }: Pick<Config, "cgroupsPerQOS" | "failCgroupV1">,
+  config: Pick<Config, "cgroupsPerQOS" | "failCgroupV1" | "singleProcessOOMKill" | "podPidsLimit">,
   machine: Pick<Files, "stat">,
   log: Log,
 ): Promise<void> {
   const controllers = await machine.stat("sys/fs/cgroup/cgroup.controllers");
   if (controllers !== undefined) return;
+  const { cgroupsPerQOS, failCgroupV1, singleProcessOOMKill, podPidsLimit } = config;
   const asked = [...(cgroupsPerQOS ? ["cgroupsPerQOS"] : []), ...(failCgroupV1 ? ["failCgroupV1"] : [])];
-  if (asked.length > 0) {
+  const problems = [
+    ...(asked.length > 0 ? [`${asked.join(" and ")} ${asked.length === 1 ? "is" : "are"} true`] : []),
+    ...(singleProcessOOMKill === false ? ["singleProcessOOMKill is false"] : []),
+  ];
+  if (problems.length > 0) {
     const cures = [
       ...(cgroupsPerQOS ? ["cgroupsPerQOS: false", "enforceNodeAllocatable: []"] : []),
       ...(failCgroupV1 ? ["failCgroupV1: false"] : []),
+      ...(singleProcessOOMKill === false ? ["singleProcessOOMKill: true"] : []),
     ];
     throw new StartError(
-      `/sys/fs/cgroup is not cgroup v2, and ${asked.join(" and ")} ${asked.length === 1 ? "is" : "are"} true: boot with systemd.unified_cgroup_hierarchy=1, or set ${listed(cures)}`,
+      `/sys/fs/cgroup is not cgroup v2, and ${problems.join(", and ")}: boot with systemd.unified_cgroup_hierarchy=1, or set ${listed(cures)}`,
     );
   }
+  const untaken = podPidsLimit > 0 ? `, and podPidsLimit (${podPidsLimit}) holds nobody` : "";
   log.warn(
     {},
-    "this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own",
+    `this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own${untaken}`,
   );
 }
 

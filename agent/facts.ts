@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import type { Clock } from "../host/clock.ts";
 import { type Files, FilesError, toFilesError } from "../host/files.ts";
+import type { Machine } from "../host/machine.ts";
 import type { Proc } from "../host/proc.ts";
 import type { Config } from "./config/config.ts";
 import { failStart, inOrder } from "./start-error.ts";
@@ -10,26 +11,40 @@ import { TranslateError } from "./translate/translate-error.ts";
 
 type Figures = Pick<NodeFacts, "memoryCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
 
+type Kernel = Pick<NodeFacts, "swapCapacityBytes" | "hugePageSizes" | "hasCgroupV2" | "limitsSwap">;
+
 type Configured = Pick<Config, Extract<keyof NodeFacts, keyof Config> | "resolvConf">;
 
 /** What does not change while the agent runs, or is said as it was at the start. Throws `StartError`. */
 export async function readFigures(
   proc: Proc,
   root: Files,
-): Promise<Figures & { readonly storageCapacityBytes: number }> {
+  machine: Machine,
+): Promise<Figures & Kernel & { readonly storageCapacityBytes: number }> {
   const { totalBytes } = await root.space(".").catch(failStart("the root directory's size is not known", inOrder));
   return {
     memoryCapacityBytes: proc.memoryTotalBytes(),
     storageCapacityBytes: totalBytes,
     cpuCount: proc.cpuCount(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
+    ...kernelOf(machine),
+  };
+}
+
+/** What the machine's kernel can hold containers to. */
+export function kernelOf({ swapBytes, hugePages, hasCgroupV2, limitsSwap }: Machine): Kernel {
+  return {
+    swapCapacityBytes: swapBytes,
+    hugePageSizes: hugePages.map(({ pageBytes }) => pageBytes),
+    hasCgroupV2,
+    limitsSwap,
   };
 }
 
 /** The facts as they are whenever somebody asks; asking throws `TranslateError` while the host's resolv.conf cannot be read. */
 export function factsOf(
   config: Configured,
-  figures: Figures & Pick<NodeFacts, "allocatable">,
+  figures: Figures & Kernel & Pick<NodeFacts, "allocatable">,
   hostIPs: () => readonly string[],
   clock: Clock,
 ): () => NodeFacts {
@@ -45,6 +60,9 @@ export function factsOf(
     hostResolvConf: resolvConf(),
     cpuCFSQuota: config.cpuCFSQuota,
     cpuCFSQuotaPeriodMs: config.cpuCFSQuotaPeriodMs,
+    singleProcessOOMKill: config.singleProcessOOMKill ?? false,
+    swapBehavior: config.swapBehavior,
+    podPidsLimit: config.podPidsLimit,
     seccompDefault: config.seccompDefault,
     containerStopSignals: config.containerStopSignals,
   });

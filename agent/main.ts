@@ -1,4 +1,4 @@
-import { createRuntime } from "../cri/client.ts";
+import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createExec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/files.ts";
@@ -59,19 +59,13 @@ async function runOn(
 ): Promise<void> {
   const clock = createClock();
   const proc = createProc();
-  const figures = await readFigures(proc, root);
+  const thisMachine = readMachine(machine.root);
+  const figures = await readFigures(proc, root, thisMachine);
   const exec = createExec();
   const idSpace = await readIdSpace(config, { machine, exec, path: process.env["PATH"] ?? "" });
-  const runtime = createRuntime({
-    endpoint: config.containerRuntimeEndpoint,
-    imageEndpoint: config.imageServiceEndpoint,
-    requestTimeoutMs: config.runtimeRequestTimeoutMs,
-    clock,
-    log,
-    random: Math.random,
-  });
+  const runtime = runtimeOf(config, clock, log);
   const { nodeIPs: told, nodeName } = config;
-  const observedMachine = { ...readMachine(machine.root), storageBytes: figures.storageCapacityBytes };
+  const observedMachine = { ...thisMachine, storageBytes: figures.storageCapacityBytes };
   // News of addresses may come before there is anybody to hear them; who begins later asks for them then.
   let agent: Agent | undefined;
   let membership: Membership | undefined;
@@ -124,6 +118,17 @@ async function runOn(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods go on");
+}
+
+function runtimeOf(config: Config, clock: Clock, log: Log): CriRuntime {
+  return createRuntime({
+    endpoint: config.containerRuntimeEndpoint,
+    imageEndpoint: config.imageServiceEndpoint,
+    requestTimeoutMs: config.runtimeRequestTimeoutMs,
+    clock,
+    log,
+    random: Math.random,
+  });
 }
 
 function settingsOf({ maxContainerRestartPeriodMs, containerStopSignals }: Config) {

@@ -43,6 +43,8 @@ test("a machine tells what it is", async () => {
     kernelVersion: "6.1.0-44-amd64",
     osImage: "Debian GNU/Linux 12 (bookworm)",
     architecture: "amd64",
+    hasCgroupV2: false,
+    limitsSwap: false,
     hasAppArmor: true,
   });
 });
@@ -74,6 +76,35 @@ test("what a machine does not tell is looked for elsewhere, and left empty", asy
   expect(await machineOf({ "etc/os-release": "NAME=x\n" })).toMatchObject({ osImage: "Linux", hasAppArmor: false });
   expect((await machineOf({ "etc/machine-id": "m\n" })).systemUUID).toBe("m");
 });
+
+const v2 = { "sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory hugetlb pids\n" };
+const ownSwap = "sys/fs/cgroup/system.slice/berth.service/memory.swap.max";
+const cgroups: readonly [sentence: string, files: Readonly<Record<string, string>>, found: object][] = [
+  ["version 1, with swap", { "sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "0" }, { v2: false, swap: true }],
+  ["version 1, without swap", { "sys/fs/cgroup/memory/memory.limit_in_bytes": "0" }, { v2: false, swap: false }],
+  [
+    "version 2 with no controllers, beside version 1",
+    { "sys/fs/cgroup/unified/cgroup.controllers": "", "proc/self/cgroup": "8:pids:/\n0::/\n" },
+    { v2: false, swap: false },
+  ],
+  [
+    "version 2, with swap",
+    { ...v2, [ownSwap]: "max\n", "proc/self/cgroup": "0::/system.slice/berth.service\n" },
+    { v2: true, swap: true },
+  ],
+  [
+    "version 2, without swap",
+    { ...v2, "proc/self/cgroup": "0::/system.slice/berth.service\n" },
+    { v2: true, swap: false },
+  ],
+  ["version 2, in its root", { ...v2, "proc/self/cgroup": "0::/\n" }, { v2: true, swap: false }],
+  ["version 2, where a sandbox hides whose we are", v2, { v2: true, swap: false }],
+];
+for (const [sentence, files, found] of cgroups)
+  test(`cgroups: ${sentence}`, async () => {
+    const { hasCgroupV2, limitsSwap } = await machineOf(files);
+    expect({ v2: hasCgroupV2, swap: limitsSwap }).toEqual(found as { v2: boolean; swap: boolean });
+  });
 
 test("this machine tells what it must", () => {
   const { cpuCount, memoryBytes, kernelVersion, bootID } = readMachine();

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path/posix";
 import { kibibytesOf } from "./proc.ts";
@@ -20,6 +20,10 @@ export interface Machine {
   readonly osImage: string;
   /** As Go calls it: `amd64`, `arm64`. */
   readonly architecture: string;
+  /** All of its cgroups are of version 2, not only some beside those of version 1. */
+  readonly hasCgroupV2: boolean;
+  /** Whether the kernel can hold a cgroup to an amount of swap. */
+  readonly limitsSwap: boolean;
   /** Whether the kernel confines programs by profiles of AppArmor. */
   readonly hasAppArmor: boolean;
 }
@@ -36,6 +40,7 @@ const goArchitectures: Readonly<Record<string, string>> = {
 export function readMachine(root = "/", architecture: string = process.arch): Machine {
   const text = (...paths: readonly string[]) => firstOf(root, paths);
   const meminfo = text("proc/meminfo");
+  const hasCgroupV2 = existsSync(join(root, "sys/fs/cgroup/cgroup.controllers"));
   return {
     cpuCount: countCpus(text("sys/devices/system/cpu/online")) || availableParallelism(),
     memoryBytes: kibibytesOf(meminfo, "MemTotal"),
@@ -53,8 +58,17 @@ export function readMachine(root = "/", architecture: string = process.arch): Ma
     kernelVersion: text("proc/sys/kernel/osrelease"),
     osImage: prettyName(text("etc/os-release", "usr/lib/os-release")),
     architecture: goArchitectures[architecture] ?? architecture,
+    hasCgroupV2,
+    limitsSwap: existsSync(join(root, swapLimitFile(hasCgroupV2, text("proc/self/cgroup")))),
     hasAppArmor: text("sys/module/apparmor/parameters/enabled") === "Y",
   };
+}
+
+/** The root of version 2 has no such file, so that our own cgroup's is the one to look for. */
+function swapLimitFile(hasCgroupV2: boolean, ownCgroups: string): string {
+  if (!hasCgroupV2) return "sys/fs/cgroup/memory/memory.memsw.limit_in_bytes";
+  const [, own = ""] = /^0::(.*)$/m.exec(ownCgroups) ?? [];
+  return `sys/fs/cgroup${own}/memory.swap.max`;
 }
 
 /** The first of the files that can be read, without what ends it. */

@@ -2,6 +2,7 @@ import type {
   ImagePullCredentialsVerificationPolicy,
   LogFormat,
   RegistrationTaint,
+  SwapBehavior,
 } from "../../proto/kubelet/config.ts";
 import type { ProvidersConfig } from "./credential-providers.ts";
 
@@ -51,6 +52,11 @@ export interface Config {
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
   readonly failCgroupV1: boolean;
+  /** Undefined where nothing is said: then it is so with cgroup v1, which cannot do otherwise, and not with v2. */
+  readonly singleProcessOOMKill: boolean | undefined;
+  readonly swapBehavior: SwapBehavior;
+  /** -1: no limit. */
+  readonly podPidsLimit: number;
   readonly seccompDefault: boolean;
   /** The gate `ContainerStopSignals`. */
   readonly containerStopSignals: boolean;

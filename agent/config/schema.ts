@@ -187,9 +187,7 @@ export const schema = {
   },
   cgroupDriver: later("string", noNodeCgroups, { default: "cgroupfs", allowed: ["cgroupfs", "systemd"] }),
   cpuManagerPolicy: later("string", noCpuManager, { default: "none", allowed: ["none", "static"] }),
-  singleProcessOOMKill: later("*bool", "the kernel kills one process of a container, not all", {
-    implementedValues: [true],
-  }),
+  singleProcessOOMKill: done("*bool"),
   cpuManagerPolicyOptions: later("map[string]string", noCpuManager, {
     keys: [
       "full-pcpus-only",
@@ -226,7 +224,13 @@ export const schema = {
   podCIDR: later("string", "the network plugin's own configuration gives pods their addresses", {
     must: "an address range such as 10.88.0.0/16",
   }),
-  podPidsLimit: later("*int64", noNodeCgroups, { default: -1 }),
+  podPidsLimit: {
+    type: "*int64",
+    default: -1,
+    implemented: true,
+    implementedValues: [-1, 0],
+    instead: "with cgroup v2 each container is held to it, and no pod as a whole yet",
+  },
   resolvConf: done("*string", { default: "/etc/resolv.conf" }),
   runOnce: later("bool", "the agent keeps running"),
   cpuCFSQuota: done("*bool", { default: true }),
@@ -273,9 +277,7 @@ export const schema = {
   featureGates: done("map[string]bool"),
   failSwapOn: later("*bool", "the agent runs with and without swap", { default: true, ...unlessOff }),
   memorySwap: group,
-  "memorySwap.swapBehavior": later("string", "containers get no swap limit of their own", {
-    allowed: ["", "NoSwap", "LimitedSwap"],
-  }),
+  "memorySwap.swapBehavior": done("string", { allowed: ["", "NoSwap", "LimitedSwap"] }),
   containerLogMaxSize: later("string", noLogRotation, { default: "10Mi", must: "a quantity such as 10Mi" }),
   containerLogMaxFiles: later("*int32", noLogRotation, { default: 5, range: [2, 2_147_483_647] }),
   containerLogMaxWorkers: later("*int32", noLogRotation, { default: 1, range: [1, 2_147_483_647] }),

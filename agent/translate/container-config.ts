@@ -16,13 +16,13 @@ import { criSignalOf } from "../../proto/cri/signal.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
 import { utf8 } from "../../proto/utf8.ts";
+import { containerResources } from "./container-resources.ts";
 import { environmentOf } from "./env.ts";
 import { createPortion } from "./expansion.ts";
 import type { EnvFiles } from "./file-variables.ts";
 import { containerLogPath } from "./log-path.ts";
 import { mountsOf } from "./mounts.ts";
 import type { NodeFacts } from "./node-facts.ts";
-import { amountsOf, linuxResources, oomScoreAdj } from "./resources.ts";
 import { podLabels } from "./sandbox-config.ts";
 import { containerSecurityContext, namespacesWith } from "./security-context.ts";
 import type { IdRange } from "./user-namespace.ts";
@@ -52,7 +52,6 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
   const { pod, container, attempt, imageRef, imageUser, qosClass, facts, targetId, ids } = scene;
   const portion = createPortion(container.name, "CreateContainerConfigError");
   const environment = environmentOf(scene, portion);
-  const resources = linuxResources(amountsOf(container.resources), facts);
   return ContainerConfig.fromPartial({
     metadata: { name: container.name, attempt },
     image: { image: imageRef, userSpecifiedImage: container.image ?? "" },
@@ -69,7 +68,7 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
     tty: container.tty === true,
     ...stopSignalOf(container, facts),
     linux: {
-      resources: { ...resources, oomScoreAdj: BigInt(oomScoreAdj(pod, container, qosClass, facts)) },
+      resources: containerResources(pod, container, qosClass, facts),
       securityContext: {
         ...containerSecurityContext(pod, container, imageUser, facts, ids),
         ...(targetId === undefined ? {} : { namespaceOptions: namespacesWith(pod, targetId, ids) }),

@@ -1,3 +1,4 @@
+import type { SwapBehavior } from "../../proto/kubelet/config.ts";
 import type { Service } from "../../proto/kubernetes/gen/types.ts";
 import type { Referents } from "../../proto/kubernetes/references.ts";
 
@@ -10,6 +11,13 @@ export interface NodeFacts {
   /** What pods may have of the node, of each resource; of CPU in thousandths. */
   readonly allocatable: ReadonlyMap<string, bigint>;
   readonly cpuCount: number;
+  readonly swapCapacityBytes: number;
+  /** The bytes of a page, of every size that the kernel has beside its own. */
+  readonly hugePageSizes: readonly number[];
+  /** Version 2 alone takes files by name (`unified`). */
+  readonly hasCgroupV2: boolean;
+  /** The kernel can hold a container to an amount of swap. */
+  readonly limitsSwap: boolean;
   /** Folders of the CPUs that tell how often each was too hot. */
   readonly thermalThrottlePaths: readonly string[];
   readonly rootDir: string;
@@ -20,6 +28,11 @@ export interface NodeFacts {
   readonly hostResolvConf: ResolvConf | undefined;
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
+  /** Of a container that is out of memory the kernel kills one process, and not all. */
+  readonly singleProcessOOMKill: boolean;
+  readonly swapBehavior: SwapBehavior;
+  /** Not above 0: no limit. */
+  readonly podPidsLimit: number;
   readonly seccompDefault: boolean;
   /** The gate `ContainerStopSignals`: without it the runtime is told of none. */
   readonly containerStopSignals: boolean;

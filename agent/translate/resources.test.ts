@@ -41,7 +41,7 @@ const quotas: readonly [string, ResourceRequirements | undefined, Partial<NodeFa
     ["eleven thousandths are more", { limits: { cpu: "11m" } }, {}, 1100n, 100_000n],
     ["it follows the node's period", { limits: { cpu: "500m" } }, { cpuCFSQuotaPeriodMs: 10 }, 5000n, 10_000n],
     ["a period may have fractions", { limits: { cpu: "1" } }, { cpuCFSQuotaPeriodMs: 1.5 }, 1500n, 1500n],
-    ["a node that wants none has none", { limits: { cpu: "1" } }, { cpuCFSQuota: false }, 0n, 100_000n],
+    ["a node that wants none has none", { limits: { cpu: "1" } }, { cpuCFSQuota: false }, 0n, 0n],
   ];
 for (const [sentence, resources, facts, cpuQuota, cpuPeriod] of quotas)
   test(`quota: ${sentence}`, () => {
@@ -61,6 +61,22 @@ test("a limit beyond all measure is the largest that a message can carry", () =>
     const { cpuQuota, memoryLimitInBytes } = linux({ limits: { cpu, memory } });
     expect([cpuQuota, memoryLimitInBytes]).toEqual([2n ** 63n - 1n, 2n ** 63n - 1n]);
   }
+});
+
+test("a sidecar is killed no sooner than the least of the containers that it is there for", () => {
+  const asking = (name: string, memory?: string): Container => ({
+    name,
+    ...(memory === undefined ? {} : { resources: { requests: { memory } } }),
+  });
+  const score = (own: string | undefined, ...others: readonly (string | undefined)[]) => {
+    const sidecar: Container = { ...asking("proxy", own), restartPolicy: "Always" };
+    const containers = others.map((memory, index) => asking(`c${index}`, memory));
+    const pod: Pod = { metadata: {}, spec: { initContainers: [sidecar], containers } };
+    return oomScoreAdj(pod, sidecar, "Burstable", nodeFacts);
+  };
+  expect(score("1Gi", "4Gi", "2Gi")).toBe(750);
+  expect(score("4Gi", "2Gi")).toBe(500);
+  expect(score(undefined, "2Gi", undefined)).toBe(999);
 });
 
 test("a pod asks for the sum of its containers, a limit standing in for a request", () => {

@@ -77,14 +77,16 @@ export function linuxResources(amounts: Amounts, facts: NodeFacts): LinuxContain
   const hasQuota = facts.cpuCFSQuota && cpuLimit !== undefined && cpuLimit > 0;
   return LinuxContainerResources.fromPartial({
     cpuShares: BigInt(cpuShares(cpuRequest ?? cpuLimit ?? 0)),
-    cpuPeriod: BigInt(periodUs),
+    cpuPeriod: facts.cpuCFSQuota ? BigInt(periodUs) : 0n,
     cpuQuota: hasQuota ? int64(Math.max(Math.floor((cpuLimit * periodUs) / 1000), MIN_QUOTA_US)) : 0n,
     memoryLimitInBytes: int64(memoryLimit ?? 0),
+    // Files of cgroup v2: a container that has lost one of its processes to the OOM killer is not left to go on with the others.
+    unified: facts.hasCgroupV2 && !facts.singleProcessOOMKill ? { "memory.oom.group": "1" } : {},
   });
 }
 
 /** As far as the message can carry it: a quantity may be larger than any number of 64 bits. */
-function int64(value: number): bigint {
+export function int64(value: number): bigint {
   return value >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(value);
 }
 
@@ -98,12 +100,19 @@ const BEST_EFFORT_SCORE = 1000;
 /**
  * Whom the kernel kills first when memory runs out: BestEffort pods, then Burstable containers by how little of the node's
  * memory they asked for, never before the node's own daemons.
+ * A sidecar is killed no sooner than the containers it is there for.
  * https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior
  */
 export function oomScoreAdj(pod: Pod, container: Container, qosClass: PodQOSClass, facts: NodeFacts): number {
   if (isNodeCritical(pod) || qosClass === "Guaranteed") return GUARANTEED_SCORE;
   if (qosClass === "BestEffort") return BEST_EFFORT_SCORE;
-  const { memoryRequest = 0 } = amountsOf(container.resources);
+  const memoryRequest = isSidecar(container)
+    ? Math.max(memoryRequestOf(container), Math.min(...pod.spec.containers.map(memoryRequestOf)))
+    : memoryRequestOf(container);
   const score = BEST_EFFORT_SCORE - Math.floor((BEST_EFFORT_SCORE * memoryRequest) / facts.memoryCapacityBytes);
   return Math.min(Math.max(score, BEST_EFFORT_SCORE + GUARANTEED_SCORE), BEST_EFFORT_SCORE - 1);
+}
+
+function memoryRequestOf({ resources }: Container): number {
+  return amountsOf(resources).memoryRequest ?? 0;
 }

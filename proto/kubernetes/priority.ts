@@ -11,6 +11,14 @@ export function priorityOf({ spec: { priority, priorityClassName = "" } }: Pod):
   return priority ?? BUILT_IN[priorityClassName] ?? 0;
 }
 
+const CRITICAL_PRIORITY = 2_000_000_000;
+
+/** Pods that must run, whatever else does; static ones are, whatever they say. Rule: the kubelet's IsCriticalPod. */
+export function isCritical(pod: Pod): boolean {
+  const source = pod.metadata.annotations?.["kubernetes.io/config.source"] ?? "api";
+  return source !== "api" || priorityOf(pod) >= CRITICAL_PRIORITY;
+}
+
 /** Pods without which the node is none: the kernel spares them, as it spares Guaranteed ones. */
 export function isNodeCritical(pod: Pod): boolean {
   return priorityOf(pod) >= (BUILT_IN["system-node-critical"] ?? Number.POSITIVE_INFINITY);

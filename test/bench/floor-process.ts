@@ -5,12 +5,14 @@ import { join } from "node:path";
 import { containerHash } from "../../agent/decide/container-hash.ts";
 import { qosClassOf } from "../../agent/decide/qos.ts";
 import { readPodManifest } from "../../agent/desired/manifest.ts";
+import { kernelOf } from "../../agent/facts.ts";
 import { createObservedImages } from "../../agent/observed/images.ts";
 import { containerConfig } from "../../agent/translate/container-config.ts";
 import { podLogFolder } from "../../agent/translate/log-path.ts";
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 import { sandboxConfig } from "../../agent/translate/sandbox-config.ts";
 import type { Runtime } from "../../cri/runtime.ts";
+import { readMachine } from "../../host/machine.ts";
 import { createProc } from "../../host/proc.ts";
 import type { ContainerConfig, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
@@ -130,6 +132,7 @@ function factsOf(folder: string): NodeFacts {
     allocatable: new Map(),
     cpuCount: proc.cpuCount(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
+    ...kernelOf(readMachine()),
     rootDir: agentRoot,
     podLogsDir: podLogs,
     clusterDNS: [],
@@ -137,6 +140,9 @@ function factsOf(folder: string): NodeFacts {
     hostResolvConf: { nameservers: [], searches: [], options: [] },
     cpuCFSQuota: true,
     cpuCFSQuotaPeriodMs: 100,
+    singleProcessOOMKill: false,
+    swapBehavior: "",
+    podPidsLimit: -1,
     seccompDefault: false,
     containerStopSignals: false,
   };

@@ -1,6 +1,6 @@
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 
-/** A node of two CPUs, 8 GiB of memory and 64 of storage, for tests to change one thing about. */
+/** A node of two CPUs, 8 GiB of memory, 2 of swap and 64 of storage, for tests to change one thing about. */
 export const nodeFacts: NodeFacts = {
   nodeName: "node",
   hostIPs: ["192.0.2.1", "2001:db8::1"],
@@ -11,6 +11,10 @@ export const nodeFacts: NodeFacts = {
     ["ephemeral-storage", 2n ** 36n],
   ]),
   cpuCount: 2,
+  swapCapacityBytes: 2 ** 31,
+  hugePageSizes: [2 ** 21, 2 ** 30],
+  hasCgroupV2: true,
+  limitsSwap: true,
   thermalThrottlePaths: [
     "/sys/devices/system/cpu/cpu0/thermal_throttle",
     "/sys/devices/system/cpu/cpu1/thermal_throttle",
@@ -22,6 +26,9 @@ export const nodeFacts: NodeFacts = {
   hostResolvConf: { nameservers: ["192.0.2.53"], searches: ["example.com"], options: ["rotate"] },
   cpuCFSQuota: true,
   cpuCFSQuotaPeriodMs: 100,
+  singleProcessOOMKill: false,
+  swapBehavior: "",
+  podPidsLimit: -1,
   seccompDefault: false,
   containerStopSignals: false,
 };

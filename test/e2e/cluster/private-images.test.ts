@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RemoveImageRequest, RemoveImageResponse } from "../../../proto/cri/gen/api.ts";
+import type { TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
 import type { Pod, PullPolicy } from "../../../proto/kubernetes/gen/types.ts";
 import { callCri } from "../../bed/cri-call.ts";
 import { buildTestImages, busyboxImage, importImages } from "../../bed/images.ts";
@@ -164,15 +165,16 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         .trim()
         .split("\n")
         .map((line) => JSON.parse(line));
-    const providers = (matchImages: string) => ({
-      apiVersion: "kubelet.config.k8s.io/v1",
-      kind: "CredentialProviderConfig",
-      providers: [
-        { name: "vault", matchImages: [matchImages], defaultCacheDuration: "10m", apiVersion: V1, args: ["login"] },
-      ],
-    });
-    const startWith = async (matchImages: string) => {
-      await writeFile(file("providers.yaml"), JSON.stringify(providers(matchImages)));
+    const providers = (matchImages: string, tokenAttributes?: Partial<TokenAttributes>) => {
+      const vault = { name: "vault", matchImages: [matchImages], defaultCacheDuration: "10m", apiVersion: V1 };
+      return {
+        apiVersion: "kubelet.config.k8s.io/v1",
+        kind: "CredentialProviderConfig",
+        providers: [{ ...vault, args: ["login"], ...(tokenAttributes && { tokenAttributes }) }],
+      };
+    };
+    const startWith = async (matchImages: string, tokenAttributes?: Partial<TokenAttributes>) => {
+      await writeFile(file("providers.yaml"), JSON.stringify(providers(matchImages, tokenAttributes)));
       await cluster.node.agent.stop();
       const flags = [
         "--image-credential-provider-config",
@@ -217,6 +219,66 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         "vault",
       );
       expect(linesWith(await cluster.node.log(), login.password)).toEqual([]);
+      await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
+      await cluster.empty();
+    });
+
+    test("which it gives for a service account: the API server lets the node have its token for nobody else than it allows", async () => {
+      // It answers to who shows it an account of its own, and keeps what it was asked.
+      const text = `#!/bin/sh\nrequest=$(cat)\necho "$request" >>${file("asked")}\ncase $request in *'"vault.test/role":"builder"'*) cat ${file("answer")};; esac\n`;
+      await writeFile(file("vault"), text, { mode: 0o755 });
+      const auth = { [registry.host]: login };
+      const response = { kind: "CredentialProviderResponse", apiVersion: V1, cacheKeyType: "Registry", auth };
+      await writeFile(file("answer"), JSON.stringify(response));
+      await rm(file("asked"), { force: true });
+      await startWith(registry.host, {
+        serviceAccountTokenAudience: "vault.test",
+        cacheType: "ServiceAccount",
+        requireServiceAccount: true,
+        requiredServiceAccountAnnotationKeys: ["vault.test/role"],
+      });
+      await cluster.kubectl("create", "serviceaccount", "builder");
+      await cluster.kubectl("annotate", "serviceaccount", "builder", "vault.test/role=builder");
+      image = await push("of-account");
+      const applyAs = async (name: string, serviceAccountName: string, imagePullPolicy: PullPolicy) =>
+        await cluster.apply([barePod(name, { image, imagePullPolicy }, { serviceAccountName })]);
+
+      await applyAs("early", "builder", "IfNotPresent");
+      await see("early", "it cannot be pulled", waitsFor(/^(ErrImagePull|ImagePullBackOff)$/));
+      await cluster.node.logged(
+        "a credential provider gives no login",
+        "builder",
+        "not authorized to request tokens for",
+      );
+      const verbs = ["request-serviceaccounts-token-audience"];
+      const rules = [{ verbs, apiGroups: [""], resources: ["vault.test"], resourceNames: ["builder"] }];
+      const role = {
+        apiVersion: "rbac.authorization.k8s.io/v1",
+        kind: "ClusterRole",
+        metadata: { name: "vault" },
+        rules,
+      };
+      await cluster.plane.kubectl(["create", "--filename=-"], { input: JSON.stringify(role) });
+      await cluster.kubectl("create", "clusterrolebinding", "vault", "--clusterrole=vault", "--group=system:nodes");
+      await applyAs("allowed", "builder", "IfNotPresent");
+      await see("allowed", "it is up", isUp);
+      await applyAs("mate", "builder", "Never");
+      await applyAs("stranger", "default", "Never");
+      await see("mate", "it is up", isUp);
+      await see("stranger", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
+
+      const [request] = await asked();
+      expect(request).toMatchObject({
+        image: `${registry.host}/berth.test/of-account`,
+        serviceAccountAnnotations: { "vault.test/role": "builder" },
+      });
+      const claims = JSON.parse(Buffer.from(request.serviceAccountToken.split(".")[1], "base64url").toString());
+      expect([claims.aud, claims.sub, claims["kubernetes.io"].pod.name]).toEqual([
+        ["vault.test"],
+        "system:serviceaccount:default:builder",
+        "allowed",
+      ]);
+      expect(linesWith(await cluster.node.log(), request.serviceAccountToken)).toEqual([]);
       await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
       await cluster.empty();
     });

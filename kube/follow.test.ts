@@ -474,6 +474,11 @@ describe("an outage", () => {
     expect(await attempts(0, unreachable)).toEqual([0.8, 1, 1, 1, 1, 1, 1, 1]);
     expect(await attempts(1, unreachable)).toEqual([1.6, 2, 2, 2, 2, 2, 2, 2]);
   });
+  test("in which we may not see it yet is tried at once, since the right to it may come a moment later, and then as any other", async () => {
+    const forbidden = () => new KubeError("FORBIDDEN", "no relationship found", { status: 403 });
+    expect(await attempts(0, forbidden)).toEqual([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]);
+    expect(await attempts(1, forbidden)).toEqual([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8]);
+  });
   test("of the server itself has spared it, however long nobody answered before", async () => {
     const { connection, clock, stop } = await aCompleteFollow();
     await connection.last.end(unreachable());

@@ -41,6 +41,8 @@ const LONGEST_REQUESTED_WAIT_MS = 60_000;
 const LONGEST_WAIT_MS = 30_000;
 /** One that cannot be reached is not disturbed by an attempt, and is to be found soon when it is back. */
 const LONGEST_UNREACHED_WAIT_MS = 2_000;
+/** A node's right to see what a pod refers to may come to the API server's authorizer right after the pod has come to the node. */
+const FIRST_REFUSED_WAIT_MS = 100;
 
 /** How far a collection is known. */
 interface Place {
@@ -124,15 +126,18 @@ export async function follow<T extends KubeObject>(
 function createPause({ clock, random, recovery }: FollowTools) {
   const unreached = createBackOff(LONGEST_UNREACHED_WAIT_MS, random);
   const answered = createBackOff(LONGEST_WAIT_MS, random);
+  const refused = createBackOff(LONGEST_WAIT_MS, random, FIRST_REFUSED_WAIT_MS);
+  const backOffFor = (code: KubeError["code"] | undefined) => {
+    if (code === "FORBIDDEN") return refused;
+    return code === "UNREACHABLE" || code === "TIMEOUT" ? unreached : answered;
+  };
   return {
     reset(): void {
-      unreached.reset();
-      answered.reset();
+      for (const each of [unreached, answered, refused]) each.reset();
     },
     async after(end: WatchEnd, signal: AbortSignal): Promise<void> {
       const error = end.kind === "failed" ? end.error : undefined;
-      const isUnreached = error?.code === "UNREACHABLE" || error?.code === "TIMEOUT";
-      const delayMs = (isUnreached ? unreached : answered).next();
+      const delayMs = backOffFor(error?.code).next();
       const requestedMs = Math.min(error?.retryAfterMs ?? 0, LONGEST_REQUESTED_WAIT_MS);
       if (requestedMs > 0) await sleep(clock, requestedMs, signal);
       if (delayMs > requestedMs) await recovery.sleep(delayMs - requestedMs, signal);

@@ -39,6 +39,8 @@ export type Action =
       readonly why: string;
       /** What users are told, where it is more than that the container is stopped. */
       readonly event?: string;
+      /** Its sandbox is replaced, of which users are told first. */
+      readonly isForSandbox?: true;
     }
   | {
       readonly kind: "removeContainer";

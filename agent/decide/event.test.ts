@@ -108,6 +108,14 @@ const rows: readonly [name: string, events: readonly string[], says: readonly st
     ["Normal SandboxChanged - Pod sandbox changed, it will be killed and re-created."],
   ],
   [
+    "one that is to be replaced is told of before what is stopped for that",
+    begin({ ...stop(why), isForSandbox: true } as Action),
+    [
+      "Normal SandboxChanged - Pod sandbox changed, it will be killed and re-created.",
+      "Normal Killing a Stopping container a",
+    ],
+  ],
+  [
     "a sandbox that cannot be made",
     end(sandbox(0), failed("Failed to create pod sandbox: no network")),
     ["Warning FailedCreatePodSandBox - Failed to create pod sandbox: no network"],

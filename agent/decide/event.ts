@@ -17,6 +17,8 @@ export interface PodEvent {
   readonly container?: string;
 }
 
+export const SANDBOX_CHANGED = "SandboxChanged";
+
 export interface EventScene {
   /** The pod as it is wanted, where somebody wants it. */
   readonly pod: Pod | undefined;
@@ -42,12 +44,10 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, scene: Even
       return [normal("Pulled", `Container image "${image}" already present on machine${access}`, action.name)];
     }
     case "runSandbox":
-      return action.attempt === 0
-        ? []
-        : [normal("SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")];
+      return action.attempt === 0 ? [] : sandboxEvents();
     case "stopContainer": {
-      const { name, event = `Stopping container ${name}` } = action;
-      return [normal("Killing", event, name)];
+      const { name, event = `Stopping container ${name}`, isForSandbox } = action;
+      return [...(isForSandbox ? sandboxEvents() : []), normal("Killing", event, name)];
     }
     case "prepareVolumes":
     case "startContainer":
@@ -100,6 +100,11 @@ export function longPullEvent(pod: Pod | undefined, image: string, lastedMs: num
   const container = containerOf(pod, image);
   const what = `Still pulling image "${container?.image ?? image}" after ${formatGoDuration(lastedMs)}`;
   return normal("Pulling", what, container?.name);
+}
+
+/** Told of whatever is done first to replace a sandbox, and once for all of it. */
+function sandboxEvents(): readonly PodEvent[] {
+  return [normal(SANDBOX_CHANGED, "Pod sandbox changed, it will be killed and re-created.")];
 }
 
 function plainTextEvents(host: string | undefined): readonly PodEvent[] {

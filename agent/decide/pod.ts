@@ -125,7 +125,7 @@ function planSandbox(
   const running = observed.containers.filter(mayRun);
   const reason = "the pod's sandbox changed, it will be killed and re-created";
   for (const container of stoppedInTurn(pod, running))
-    proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why: reason });
+    proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why: reason, isForSandbox: true });
   if (running.length > 0 || memory.stopping.size > 0) return;
   const open = openSandboxes(observed, memory);
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });

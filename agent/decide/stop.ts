@@ -14,6 +14,7 @@ interface Stop {
   readonly why: string;
   /** What users are told, where it is more than that the container is stopped. */
   readonly event?: string | undefined;
+  readonly isForSandbox?: true;
 }
 
 /**
@@ -23,7 +24,7 @@ interface Stop {
 export function proposeStop(
   plan: PlanInProgress,
   { name, id }: ObservedContainer,
-  { pod, gracePeriodSeconds, why, event }: Stop,
+  { pod, gracePeriodSeconds, why, event, isForSandbox }: Stop,
 ): boolean {
   const hook = pod && containerNamed(pod, name)?.lifecycle?.preStop;
   return plan.propose({
@@ -34,6 +35,7 @@ export function proposeStop(
     ...(hook !== undefined && gracePeriodSeconds > 0 && { preStop: true }),
     why,
     ...(event && { event }),
+    ...(isForSandbox && { isForSandbox }),
   });
 }
 

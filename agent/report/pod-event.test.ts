@@ -72,6 +72,20 @@ test("a runtime that cannot say how large an image is keeps nothing from being t
   expect(told()[1]).toBe('Pulled: Successfully pulled image "busybox:1" in 1.5s (1.5s including waiting). at 1500');
 });
 
+test("that a sandbox is replaced is told once for all that is stopped for it, and again with each new try", async () => {
+  const { take, told } = createScene();
+  const changed = "SandboxChanged: Pod sandbox changed, it will be killed and re-created.";
+  const stop = (name: string): Action => ({
+    ...{ kind: "stopContainer", name, id: name as ContainerId, gracePeriodSeconds: 2, why: "" },
+    isForSandbox: true,
+  });
+  const run: Action = { kind: "runSandbox", attempt: 1, crashes: 0, why: "" };
+  for (const action of [stop("a"), stop("b"), run]) await take(action);
+  expect(told()).toEqual([changed, "Killing: Stopping container a", "Killing: Stopping container b"]);
+  await take(run);
+  expect(told()).toEqual([changed]);
+});
+
 test("an event is about the container that it names, in the pod as the API server last showed it", async () => {
   const { take, about } = createScene();
   await take(create(0));

@@ -2,7 +2,14 @@ import type { PodUid } from "../../proto/ids.ts";
 import { isEphemeral, isInitContainer } from "../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import { type EventScene, eventsAtBegin, eventsAtEnd, eventsOfStatus, type PodEvent } from "../decide/event.ts";
+import {
+  type EventScene,
+  eventsAtBegin,
+  eventsAtEnd,
+  eventsOfStatus,
+  type PodEvent,
+  SANDBOX_CHANGED,
+} from "../decide/event.ts";
 import { isUnseen } from "../decide/status.ts";
 import type { Beginning, Taken } from "../decide/taken.ts";
 import type { EventRecorder } from "./event.ts";
@@ -34,6 +41,8 @@ interface Memory {
   readonly stopping: Set<string>;
   /** The stops that have failed once. A runtime that is asked to end what has just ended by itself may say so, and heals in a second. */
   readonly failing: Set<string>;
+  /** That its sandbox is replaced was told, and no new one was tried yet. */
+  isSandboxTold: boolean;
   status: PodStatus | undefined;
 }
 
@@ -43,17 +52,24 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
   function memoryOf(uid: PodUid): Memory {
     const known = memories.get(uid);
     if (known !== undefined) return known;
-    const memory: Memory = { pulled: new Set(), stopping: new Set(), failing: new Set(), status: undefined };
+    const sets = { pulled: new Set<string>(), stopping: new Set<string>(), failing: new Set<string>() };
+    const memory: Memory = { ...sets, isSandboxTold: false, status: undefined };
     memories.set(uid, memory);
     return memory;
   }
 
   const sceneOf = (uid: PodUid): EventScene => ({ pod: podOf(uid), pulled: memoryOf(uid).pulled, isAccessVerified });
 
-  /** True for the first time that this is told of a stop, and for all that is told of anything else. */
-  function isNews({ uid, action }: Pick<Beginning, "uid" | "action">, { message }: PodEvent): boolean {
+  /** True for the first time that this is told of a stop or of a new sandbox, and for all that is told of anything else. */
+  function isNews({ uid, action }: Pick<Beginning, "uid" | "action">, { reason, message }: PodEvent): boolean {
+    const memory = memoryOf(uid);
+    if (reason === SANDBOX_CHANGED) {
+      const isFirst = !memory.isSandboxTold;
+      memory.isSandboxTold = true;
+      return isFirst;
+    }
     if (action.kind !== "stopContainer") return true;
-    const { stopping } = memoryOf(uid);
+    const { stopping } = memory;
     const key = `${action.id} ${message}`;
     const isFirst = !stopping.has(key);
     stopping.add(key);
@@ -90,6 +106,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
     },
     took(taken) {
       const { uid, action, result } = taken;
+      if (action.kind === "runSandbox") memoryOf(uid).isSandboxTold = false;
       if (mayHeal(taken)) return;
       const scene = sceneOf(uid);
       if (action.kind !== "pullImage" || result === "given up" || !result.ok)

@@ -316,7 +316,8 @@ function createActing(
 function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | undefined, now: number): Touched {
   switch (action.kind) {
     case "prepareVolumes":
-      return { kind: "madeFiles" };
+      return { kind: "madeFiles", hasVolumes: pod?.spec.volumes?.some(({ emptyDir }) => emptyDir) === true };
+    case "removeVolumes":
     case "releaseIds":
     case "removePodFiles":
       return { kind: "files" };

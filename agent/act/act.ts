@@ -29,7 +29,7 @@ import { pullImage } from "./pull.ts";
 import type { SharedPulls } from "./shared-pulls.ts";
 import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
 import type { UserNamespaces } from "./user-namespaces.ts";
-import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
+import { type PodDisk, prepareVolumes, removePodFiles, removeVolumes } from "./volume.ts";
 
 /** What an action brought forth. */
 export interface Done {
@@ -98,6 +98,9 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       return {};
     case "removeSandbox":
       await runtime.removePodSandbox(action.id, { signal });
+      return {};
+    case "removeVolumes":
+      await removeVolumes(disk, mountsBelow, scene.uid);
       return {};
     case "releaseIds":
       await userNamespaces.release(scene.uid);

@@ -30,6 +30,7 @@ const actions: Readonly<Record<ActionKind, Action>> = {
   removeContainer: { kind: "removeContainer", name: "a", id, why },
   stopSandbox: { kind: "stopSandbox", id: sandboxId, why },
   removeSandbox: { kind: "removeSandbox", id: sandboxId, why },
+  removeVolumes: { kind: "removeVolumes", why },
   releaseIds: { kind: "releaseIds", why },
   removePodFiles: { kind: "removePodFiles", why },
 };
@@ -46,6 +47,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removeContainer: "RemoveContainerError",
   stopSandbox: "KillPodSandboxError",
   removeSandbox: "KillPodSandboxError",
+  removeVolumes: "FailedCleanup",
   releaseIds: "FailedCleanup",
   removePodFiles: "FailedCleanup",
 };

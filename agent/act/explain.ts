@@ -15,6 +15,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removeContainer: "RemoveContainerError",
   stopSandbox: "KillPodSandboxError",
   removeSandbox: "KillPodSandboxError",
+  removeVolumes: "FailedCleanup",
   releaseIds: "FailedCleanup",
   removePodFiles: "FailedCleanup",
 };

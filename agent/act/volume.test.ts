@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createFiles } from "../../host/files.ts";
 import type { Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../translate/translate-error.ts";
-import { type PodDisk, prepareVolumes, removePodFiles } from "./volume.ts";
+import { type PodDisk, prepareVolumes, removePodFiles, removeVolumes } from "./volume.ts";
 
 let folder: string;
 let disk: PodDisk;
@@ -156,6 +156,23 @@ test("all that a pod has goes, and nothing through a hostPath", async () => {
   await removePodFiles(disk, async () => [], { uid: "u-5", logFolder: "shop_web_u-5" });
   expect(await disk.root.stat("pods/u-5")).toBeUndefined();
   expect(await disk.logs.stat("shop_web_u-5")).toBeUndefined();
+  expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
+});
+
+test("what a pod had in its emptyDirs goes when it has ended, and its logs stay", async () => {
+  const none = async () => [];
+  await prepareVolumes(disk, podOf("u-8", { name: "cache", emptyDir: {} }, hostPath("dir", "Directory")));
+  await writeFile(join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/file"), "x");
+  await symlink(join(folder, "host"), join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/link"));
+  const mounted = removeVolumes(disk, async (path) => [`${path}/cache/nfs`], "u-8");
+  await expect(mounted).rejects.toMatchObject({
+    code: "EBUSY",
+    message: expect.stringContaining("cache/nfs is still mounted"),
+  });
+  expect(await disk.root.stat("pods/u-8/volumes/kubernetes.io~empty-dir/cache/file")).toBeDefined();
+  for (let time = 0; time < 2; time++) await removeVolumes(disk, none, "u-8");
+  expect(await disk.root.list("pods/u-8/volumes")).toEqual([]);
+  expect(await disk.logs.stat("shop_web_u-8")).toBeDefined();
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 

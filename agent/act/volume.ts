@@ -2,7 +2,7 @@ import { type FileKind, type Files, FilesError } from "../../host/files.ts";
 import type { HostPathVolumeSource, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import { podLogFolder } from "../translate/log-path.ts";
 import { TranslateError } from "../translate/translate-error.ts";
-import { emptyDirFolder, podFolder } from "../translate/volumes.ts";
+import { emptyDirFolder, emptyDirsFolder, podFolder } from "../translate/volumes.ts";
 
 /** Where pods live on this node's disk. */
 export interface PodDisk {
@@ -75,16 +75,29 @@ async function checkHostPath(machine: Files, volume: string, { path, type = "" }
   throw refuse(`is not ${words}: it ${seen}`);
 }
 
+type MountsBelow = (path: string) => Promise<readonly string[]>;
+
+/** Removes what the pod has in emptyDirs, and refuses as {@link removePodFiles} does. Throws `FilesError` or `TranslateError`. */
+export async function removeVolumes(disk: PodDisk, mountsBelow: MountsBelow, uid: string): Promise<void> {
+  const folder = emptyDirsFolder(uid);
+  await refuseMounts(disk, mountsBelow, folder);
+  await disk.root.remove(folder);
+}
+
+async function refuseMounts({ root }: PodDisk, mountsBelow: MountsBelow, folder: string): Promise<void> {
+  const [mounted] = await mountsBelow(root.path(folder));
+  if (mounted !== undefined)
+    throw new FilesError("EBUSY", mounted, `${mounted} is still mounted; the pod's files stay until it is not`);
+}
+
 /** Removes all that the pod has on the disk; refuses while something is mounted there, since removal would go through it. */
 export async function removePodFiles(
   disk: PodDisk,
-  mountsBelow: (path: string) => Promise<readonly string[]>,
+  mountsBelow: MountsBelow,
   pod: { readonly uid: string; readonly logFolder: string | undefined },
 ): Promise<void> {
   const folder = podFolder(pod.uid);
-  const [mounted] = await mountsBelow(disk.root.path(folder));
-  if (mounted !== undefined)
-    throw new FilesError("EBUSY", mounted, `${mounted} is still mounted; the pod's files stay until it is not`);
+  await refuseMounts(disk, mountsBelow, folder);
   // The pod's folder goes last: by it what is left is found again, should the agent die in between.
   if (pod.logFolder !== undefined) await disk.logs.remove(pod.logFolder);
   await disk.root.remove(folder);

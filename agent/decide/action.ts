@@ -52,6 +52,8 @@ export type Action =
     }
   | { readonly kind: "stopSandbox"; readonly id: SandboxId; readonly why: string }
   | { readonly kind: "removeSandbox"; readonly id: SandboxId; readonly why: string }
+  /** What a pod that has come to its end by itself has in emptyDirs: nobody can read it any more. */
+  | { readonly kind: "removeVolumes"; readonly why: string }
   /** The user and group ids that a pod with users of its own has had, for others to have. */
   | { readonly kind: "releaseIds"; readonly why: string }
   | { readonly kind: "removePodFiles"; readonly why: string };
@@ -81,6 +83,8 @@ export function describe(action: Action): string {
       return `stop sandbox: ${action.why}`;
     case "removeSandbox":
       return `remove sandbox: ${action.why}`;
+    case "removeVolumes":
+      return `remove the pod's volumes: ${action.why}`;
     case "releaseIds":
       return `release the pod's user ids: ${action.why}`;
     case "removePodFiles":
@@ -111,6 +115,8 @@ export function subjectOf(action: Action): string {
     case "stopSandbox":
     case "removeSandbox":
       return `end of sandbox ${action.id}`;
+    case "removeVolumes":
+      return "end of volumes";
     case "releaseIds":
       return "user ids";
     case "removePodFiles":
@@ -145,6 +151,7 @@ export function laneOf(action: Action): ActionLane {
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "removeVolumes":
     case "releaseIds":
     case "removePodFiles":
       return "end";

@@ -55,6 +55,7 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, scene: Even
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "removeVolumes":
     case "releaseIds":
     case "removePodFiles":
       return [];
@@ -89,6 +90,7 @@ export function eventsAtEnd(
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "removeVolumes":
     case "releaseIds":
     case "removePodFiles":
       return [];
@@ -156,6 +158,7 @@ function failureEvents(
       return [killFailure("KillPodSandbox", uid, reason, message)];
     case "removeContainer":
     case "removeSandbox":
+    case "removeVolumes":
     case "releaseIds":
     case "removePodFiles":
       return [];

@@ -148,6 +148,7 @@ export function remember(
     case "runHook":
     case "stopContainer":
       return forgetUnderWay({ ...memory, failures }, action);
+    case "removeVolumes":
     case "removePodFiles":
       return { ...memory, failures, volumesPrepared: false };
     case "stopSandbox":

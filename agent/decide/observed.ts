@@ -19,6 +19,8 @@ export interface ObservedPod {
   readonly clearedAttempts: ReadonlyMap<string, number>;
   /** True while the pod has a folder of its own on this node: volumes, logs. */
   readonly hasFiles: boolean;
+  /** True while it has volumes of its own on this node: emptyDirs. */
+  readonly hasVolumes: boolean;
   /** True while ids of the node are set aside for users of the pod's own. */
   readonly hasIds: boolean;
   /** The instances, by {@link instanceKey}, that were started and whose `postStart` hook has not succeeded yet. */
@@ -121,6 +123,7 @@ export function nothingObserved(uid: PodUid, namespace: string, name: string): O
     loggedAttempts: new Map(),
     clearedAttempts: new Map(),
     hasFiles: false,
+    hasVolumes: false,
     hasIds: false,
     pendingHooks: new Set(),
     health: new Map(),

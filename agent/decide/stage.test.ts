@@ -38,7 +38,8 @@ const sandbox: ObservedSandbox = {
 };
 const instance = (state: ObservedContainer["state"]) =>
   ({ id: "a" as ContainerId, name: "a", sandboxId: sandbox.id, state }) as ObservedContainer;
-const all: ObservedPod = { ...nothingObserved(uid, "default", "web"), hasFiles: true, hasIds: true };
+const all: ObservedPod = { ...nothingObserved(uid, "default", "web"), hasFiles: true, hasVolumes: true, hasIds: true };
+const freed = { ...all, hasVolumes: false, hasIds: false };
 const dead = { containers: [instance("exited")], sandboxes: [{ ...sandbox, ready: false }] };
 const stopped: PodMemory = { ...emptyMemory, stoppedSandboxes: new Set([sandbox.id]) };
 
@@ -50,9 +51,10 @@ const scenes: readonly (readonly [left: string, observed: ObservedPod, memory: P
   ["a sandbox is ready", { ...all, ...dead, sandboxes: [sandbox] }, emptyMemory],
   ["a sandbox was never stopped", { ...all, ...dead }, emptyMemory],
   ["all is dead", { ...all, ...dead }, stopped],
-  ["its ids are free again", { ...all, ...dead, hasIds: false }, stopped],
-  ["its sandbox is gone, a container is not", { ...all, ...dead, sandboxes: [], hasIds: false }, stopped],
-  ["only its files are left", { ...all, hasIds: false }, emptyMemory],
+  ["its volumes are gone", { ...all, ...dead, hasVolumes: false }, stopped],
+  ["its ids are free again", { ...freed, ...dead }, stopped],
+  ["its sandbox is gone, a container is not", { ...freed, ...dead, sandboxes: [] }, stopped],
+  ["only its files are left", freed, emptyMemory],
   ["nothing is left", nothingObserved(uid, "default", "web"), emptyMemory],
 ];
 
@@ -73,6 +75,7 @@ test("the stage of a pod follows from why it ends, and from what is left of it",
       a sandbox is ready: syncing
       a sandbox was never stopped: syncing
       all is dead: syncing
+      its volumes are gone: syncing
       its ids are free again: syncing
       its sandbox is gone, a container is not: syncing
       only its files are left: syncing
@@ -83,7 +86,8 @@ test("the stage of a pod follows from why it ends, and from what is left of it",
       a stop is under way: terminating (stops), its last word
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (networks), its last word
-      all is dead: terminating (ids), its last word
+      all is dead: terminating (volumes), its last word
+      its volumes are gone: terminating (ids), its last word
       its ids are free again: terminated, its last word
       its sandbox is gone, a container is not: terminated, its last word
       only its files are left: terminated, its last word
@@ -95,6 +99,7 @@ test("the stage of a pod follows from why it ends, and from what is left of it",
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (sandboxes), its last word
       all is dead: terminating (sandboxes), its last word
+      its volumes are gone: terminating (sandboxes), its last word
       its ids are free again: terminating (sandboxes), its last word
       its sandbox is gone, a container is not: terminating (sandboxes), its last word
       only its files are left: terminating (files), its last word
@@ -106,6 +111,7 @@ test("the stage of a pod follows from why it ends, and from what is left of it",
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (sandboxes), its last word
       all is dead: terminating (sandboxes), its last word
+      its volumes are gone: terminating (sandboxes), its last word
       its ids are free again: terminating (sandboxes), its last word
       its sandbox is gone, a container is not: terminating (sandboxes), its last word
       only its files are left: terminating (files), its last word
@@ -117,6 +123,7 @@ test("the stage of a pod follows from why it ends, and from what is left of it",
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (sandboxes), its last word
       all is dead: terminating (sandboxes), its last word
+      its volumes are gone: terminating (sandboxes), its last word
       its ids are free again: terminating (sandboxes), its last word
       its sandbox is gone, a container is not: terminating (sandboxes), its last word
       only its files are left: terminating (files), its last word
@@ -126,7 +133,7 @@ test("the stage of a pod follows from why it ends, and from what is left of it",
 });
 
 test("as what is left gets less, a pod that ends never goes back", () => {
-  const order = ["containers", "stops", "networks", "ids", "sandboxes", "files", "terminated", "finished"];
+  const order = ["containers", "stops", "networks", "volumes", "ids", "sandboxes", "files", "terminated", "finished"];
   const placeOf = (stage: Stage) => order.indexOf("left" in stage ? stage.left : stage.kind);
   for (const ending of Object.values(endings)) {
     if (ending === undefined) continue;

@@ -10,7 +10,7 @@ import { mayRun, type ObservedPod, type ObservedSandbox } from "./observed.ts";
  *        │  it is deleted, its manifest is gone or another one, no source asks for it,
  *        │  its containers are done, its deadline has passed, the node does not take it
  *        ▼
- *   terminating   containers ──► stops ──► networks ──┬──► ids ──────────────► terminated
+ *   terminating   containers ──► stops ──► networks ──┬──► volumes ──► ids ──► terminated
  *                                                     │                            │  it is taken away
  *                                                     └──► sandboxes ──► files ◄───┘  (from its sandboxes on)
  *                                                                          │
@@ -18,7 +18,7 @@ import { mayRun, type ObservedPod, type ObservedSandbox } from "./observed.ts";
  *                                                                      finished
  *
  * `left` is what has to go next of a pod that ends. One that has ended by itself keeps its dead containers, for their logs and their exit
- * codes; one that nobody wants any more keeps nothing. Only then it may be deleted for good in the API.
+ * codes, and what nobody can read any more goes, as with the kubelet; one that nobody wants any more keeps nothing. Only then it may be deleted for good in the API.
  *
  * Nothing of this is remembered: it follows from why the pod has to end and from what the node shows of it. What makes it end is never
  * withdrawn (a termination is recorded, an outcome is for good), and what has gone does not come back, so there is no way back to syncing. A
@@ -27,7 +27,7 @@ import { mayRun, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 export type Stage =
   | { readonly kind: "syncing" }
   | { readonly kind: "terminating"; readonly ending: Ending; readonly left: "containers" | "stops" | "networks" }
-  | { readonly kind: "terminating"; readonly ending: EndedByItself; readonly left: "ids" }
+  | { readonly kind: "terminating"; readonly ending: EndedByItself; readonly left: "volumes" | "ids" }
   | { readonly kind: "terminating"; readonly ending: TakenAway; readonly left: "sandboxes" | "files" }
   | { readonly kind: "terminated"; readonly ending: EndedByItself }
   | { readonly kind: "finished"; readonly ending: TakenAway };
@@ -59,9 +59,11 @@ export function stageOfEnding(ending: Ending, observed: ObservedPod, memory: Pod
   // A stop that is under way may still run its hook.
   if (memory.stopping.size > 0) return { kind: "terminating", ending, left: "stops" };
   if (networksLeft(ending, observed, memory).length > 0) return { kind: "terminating", ending, left: "networks" };
-  if (ending.kind === "ended")
-    return observed.hasIds ? { kind: "terminating", ending, left: "ids" } : { kind: "terminated", ending };
-  const { sandboxes, containers, hasFiles } = observed;
+  const { sandboxes, containers, hasFiles, hasVolumes, hasIds } = observed;
+  if (ending.kind === "ended") {
+    if (hasVolumes) return { kind: "terminating", ending, left: "volumes" };
+    return hasIds ? { kind: "terminating", ending, left: "ids" } : { kind: "terminated", ending };
+  }
   if (sandboxes.length + containers.length > 0) return { kind: "terminating", ending, left: "sandboxes" };
   return hasFiles ? { kind: "terminating", ending, left: "files" } : { kind: "finished", ending };
 }

@@ -28,6 +28,9 @@ export function planEnding(
     case "networks":
       for (const { id } of networksLeft(ending, observed, memory)) plan.propose({ kind: "stopSandbox", id, why });
       return;
+    case "volumes":
+      plan.propose({ kind: "removeVolumes", why });
+      return;
     case "ids":
       plan.propose({ kind: "releaseIds", why });
       return;

@@ -20,6 +20,7 @@ export interface Entry {
   loggedAttempts: ReadonlyMap<string, number>;
   clearedAttempts: ReadonlyMap<string, number>;
   hasFiles: boolean;
+  hasVolumes: boolean;
   hasIds: boolean;
   pendingHooks: ReadonlySet<string>;
   /** Under which ids events may name the pod. */
@@ -56,6 +57,7 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     loggedAttempts: new Map(),
     clearedAttempts: new Map(),
     hasFiles: false,
+    hasVolumes: false,
     hasIds: false,
     pendingHooks: new Set(),
     ids: new Set(),
@@ -143,7 +145,8 @@ export function newestFirst<T extends { readonly attempt: number; readonly creat
 
 /** The entry as decisions see it. */
 export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
-  const { uid, namespace, name, loggedAttempts, clearedAttempts, hasFiles, hasIds, pendingHooks, toldExits } = entry;
+  const { uid, namespace, name, loggedAttempts, clearedAttempts, pendingHooks, toldExits } = entry;
+  const { hasFiles, hasVolumes, hasIds } = entry;
   return {
     uid,
     namespace,
@@ -154,6 +157,7 @@ export function toObservedPod(entry: Entry, images: ObservedPod["images"]): Obse
     loggedAttempts,
     clearedAttempts,
     hasFiles,
+    hasVolumes,
     hasIds,
     pendingHooks,
     health: new Map(),

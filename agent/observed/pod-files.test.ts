@@ -77,6 +77,13 @@ test("every folder of logs whose name can be a pod's is a pod with a name, and t
   ]);
 });
 
+test("a pod has volumes of its own as long as there is a folder for its emptyDirs", async () => {
+  expect((await look("/root/pods/u/volumes/kubernetes.io~empty-dir/cache/")).hasVolumes).toBe(true);
+  expect((await look("/root/pods/u/volumes/", "/root/pods/v/volumes/kubernetes.io~empty-dir/cache/")).hasVolumes).toBe(
+    false,
+  );
+});
+
 test("of the instances that were removed to begin anew the last one counts, of each container", async () => {
   const folder = "/root/pods/u/containers";
   const { clearedAttempts, pendingHooks } = await look(

@@ -7,6 +7,7 @@ export interface FoundFiles {
   readonly exist: boolean;
   /** There is a record of ids for users of the pod's own. */
   readonly hasIds: boolean;
+  readonly hasVolumes: boolean;
   readonly loggedAttempts: ReadonlyMap<string, number>;
   /** By `instanceKey`. */
   readonly pendingHooks: ReadonlySet<string>;
@@ -23,6 +24,9 @@ export interface PodFiles {
   owners(): Promise<readonly Owner[]>;
 }
 
+/** The layout is the kubelet's (see translate/volumes.ts). */
+const EMPTY_DIRS = "volumes/kubernetes.io~empty-dir";
+
 /** `root` is the agent's root directory, `logs` its `podLogsDir`. */
 export function createPodFiles(root: Files, logs: Files): PodFiles {
   return {
@@ -36,9 +40,13 @@ export function createPodFiles(root: Files, logs: Files): PodFiles {
           .filter(({ kind }) => kind === "directory")
           .map(async (each) => [each.name, await newestLog(logs, `${namespace}_${name}_${uid}/${each.name}`)] as const),
       );
+      const exists = async (path: string) =>
+        folder !== undefined && (await root.stat(`pods/${uid}/${path}`)) !== undefined;
+      const [hasIds, hasVolumes] = await Promise.all([exists("userns"), exists(EMPTY_DIRS)]);
       return {
         exist: folder !== undefined || containers !== undefined,
-        hasIds: folder !== undefined && (await root.stat(`pods/${uid}/userns`)) !== undefined,
+        hasIds,
+        hasVolumes,
         ...(folder === undefined ? noMarks() : await marksOf(root, `pods/${uid}/containers`)),
         loggedAttempts: new Map(
           attempts.flatMap(([container, n]) => (n === undefined ? [] : [[container, n] as const])),

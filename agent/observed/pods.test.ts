@@ -260,7 +260,7 @@ test("files that our call has made are known without a look", async () => {
   disk.before = (verb, path) => {
     throw new Error(`${verb} ${path}`);
   };
-  pods.mutated(uid, { kind: "madeFiles" });
+  pods.mutated(uid, { kind: "madeFiles", hasVolumes: false });
   expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
 });
 

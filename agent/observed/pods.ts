@@ -70,7 +70,7 @@ export type Touched =
   /** A container whose `postStart` hook is due, or has succeeded. */
   | { readonly kind: "hook"; readonly id: ContainerId; readonly instance: string; readonly isPending: boolean }
   /** The pod has files now, and none of its logs was touched. */
-  | { readonly kind: "madeFiles" }
+  | { readonly kind: "madeFiles"; readonly hasVolumes: boolean }
   | { readonly kind: "files" }
   | { readonly kind: "nothing" }
   | { readonly kind: "everything" };
@@ -252,6 +252,7 @@ function touch(room: Room, uid: PodUid, touched: Touched): void {
       return;
     case "madeFiles":
       entry.hasFiles = true;
+      entry.hasVolumes ||= touched.hasVolumes;
       return;
     case "files":
       entry.areFilesStale = true;

@@ -217,6 +217,7 @@ function stepOf(action: Action, ms: number): Step | undefined {
     case "removeContainer":
     case "stopSandbox":
     case "removeSandbox":
+    case "removeVolumes":
     case "releaseIds":
     case "removePodFiles":
       return undefined;

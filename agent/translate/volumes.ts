@@ -19,9 +19,14 @@ export function isPathPart(text: string): boolean {
   return text !== "" && text !== "." && text !== ".." && !/[/\0]/.test(text);
 }
 
-/** Where an emptyDir lives, relative to the root directory; the layout is the kubelet's. */
+/** Where the emptyDirs of a pod live, relative to the root directory; the layout is the kubelet's. */
+export function emptyDirsFolder(uid: string): string {
+  return `${podFolder(uid)}/volumes/kubernetes.io~empty-dir`;
+}
+
+/** Where an emptyDir lives, relative to the root directory. */
 export function emptyDirFolder(uid: string, volume: string): string {
-  return `${podFolder(uid)}/volumes/kubernetes.io~empty-dir/${pathPart(volume, "the name of a volume")}`;
+  return `${emptyDirsFolder(uid)}/${pathPart(volume, "the name of a volume")}`;
 }
 
 /** The path on the host of a volume; undefined for kinds that are not carried out (their pods are rejected before). */

@@ -26,9 +26,8 @@ const noting = (name: string) =>
 const sidecar = (name: string) => container(name, { command: noting(name), restartPolicy: "Always" });
 const notesFolder = ({ uid }: PodSummary) =>
   join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes");
-const notesOf = async (pod: PodSummary) => {
-  return (await readFile(join(notesFolder(pod), "log"), "utf8")).trimEnd().split("\n");
-};
+const notesIn = async (folder: string) => (await readFile(join(folder, "log"), "utf8")).trimEnd().split("\n");
+const notesOf = (pod: PodSummary) => notesIn(notesFolder(pod));
 
 beforeAll(async () => {
   node = await startNode();
@@ -109,7 +108,12 @@ test("a container that asks for the restart of all lets the pod begin anew in it
 test("a pod whose work is done has Succeeded, and its sidecars end behind it in the reverse order", async () => {
   const initContainers = [sidecar("early"), sidecar("late")];
   const work = script("until grep -q late /notes/log; do sleep 0.1; done; echo work >>/notes/log");
-  await node.put(podOf("job", { ...notes, command: work }, { initContainers, volumes, restartPolicy: "Never" }));
-  const pod = await node.pod("job", "it has succeeded", ({ phase }) => phase === "Succeeded");
-  expect(await notesOf(pod)).toEqual(["early", "late", "work", "no late", "no early"]);
+  // An emptyDir goes with the pod's end.
+  const path = join(node.folder, "notes-of-job");
+  const onNode: PodSpec["volumes"] = [{ name: "notes", hostPath: { path, type: "DirectoryOrCreate" } }];
+  await node.put(
+    podOf("job", { ...notes, command: work }, { initContainers, volumes: onNode, restartPolicy: "Never" }),
+  );
+  await node.pod("job", "it has succeeded", ({ phase }) => phase === "Succeeded");
+  expect(await notesIn(path)).toEqual(["early", "late", "work", "no late", "no early"]);
 });

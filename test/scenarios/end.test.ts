@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { summarize } from "../../agent/serve/pod-list.ts";
 import { CriError } from "../../cri/error.ts";
 import { linesOf, scenario } from "./scenario.ts";
-import { createStage, makePod } from "./stage.ts";
+import { createStage, makePod, type Stage } from "./stage.ts";
 
 scenario(
   "a pod whose manifest is gone gets its grace period and leaves nothing",
@@ -247,6 +247,39 @@ scenario(
       6s p4: stop sandbox: its manifest is gone
       7s p3: remove sandbox: its manifest is gone
       8s p4: remove sandbox: its manifest is gone"
+    `);
+  },
+);
+
+const ofVolumes = (stage: Stage) => stage.disk.paths().filter((path) => path.includes("kubernetes.io~empty-dir"));
+
+scenario(
+  "what a pod has in emptyDirs goes with its end, not first with its removal; its logs stay until then",
+  {
+    before: ({ runtime }) => void runtime.programs.set("once", { exitsAfterMs: 1_000, exitCode: 0 }),
+    async run(stage) {
+      const volumes = [
+        { name: "cache", emptyDir: {} },
+        { name: "data", hostPath: { path: "/" } },
+      ];
+      await stage.offer(makePod("once", { restartPolicy: "OnFailure", volumes }, ["once"]));
+      await stage.advance("5s");
+      expect(ofVolumes(stage)).toEqual([]);
+      expect(stage.disk.paths().filter((path) => path.endsWith("/once/0.log"))).toHaveLength(1);
+      await stage.offer();
+      await stage.advance("5s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /[1-9]s /)).toMatchInlineSnapshot(`
+      "1s report once Succeeded, terminating: once terminated Completed 0
+      1s once: stop sandbox: all its containers are done
+      1s once: remove the pod's volumes: all its containers are done
+      1s report once Succeeded, terminated: once terminated Completed 0
+      5s report once Succeeded, terminating: once terminated Completed 0
+      5s once: remove sandbox: its manifest is gone
+      5s once: remove the pod's files: its manifest is gone
+      5s report once Succeeded, finished: once terminated Completed 0"
     `);
   },
 );

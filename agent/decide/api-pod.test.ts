@@ -43,14 +43,14 @@ const instance = (attempt: number) => ({
   crashes: attempt,
 });
 const running: ObservedContainer = { ...instance(0), state: "running", startedAt: taken };
-const exited = (exitCode: number, more: Partial<ReturnType<typeof instance>> = {}): ObservedContainer => ({
+const exited = (exitCode: number, more: Partial<ReturnType<typeof instance>> = {}, reason = ""): ObservedContainer => ({
   ...instance(0),
   ...more,
   state: "exited",
   startedAt: taken,
   finishedAt: now - 1000,
   exitCode,
-  reason: "",
+  reason,
   message: "",
 });
 const toldOf = (more: Partial<ContainerStatus>): PodStatus => ({
@@ -69,6 +69,12 @@ const toldOf = (more: Partial<ContainerStatus>): PodStatus => ({
 });
 const toldExited = toldOf({
   state: { terminated: { exitCode: 3, reason: "Error", finishedAt: "2026-01-01T10:00:30Z" } },
+});
+
+const toldDone = toldOf({
+  restartCount: 0,
+  containerID: "containerd://a0",
+  state: { terminated: { exitCode: 0, reason: "Completed", containerID: "containerd://a0" } },
 });
 
 function decide({ status, spec, containers = [], isDeleted = false, lastStatus }: Scene) {
@@ -144,6 +150,20 @@ const rows: readonly [name: string, scene: Scene, says: string][] = [
     "work that has ended does not run twice because the runtime lost it",
     { spec: { restartPolicy: "Never" }, status: toldExited },
     "Failed; a #2 exit 3 Error; terminated",
+  ],
+  [
+    "nor because the runtime has forgotten how it has ended",
+    { spec: { restartPolicy: "OnFailure" }, status: toldDone, containers: [exited(255, {}, "Unknown")] },
+    "Succeeded; a #0 exit 0 Completed; terminating: stop sandbox: all its containers are done",
+  ],
+  [
+    "what was told of another instance is not its end",
+    {
+      spec: { restartPolicy: "OnFailure" },
+      status: toldDone,
+      containers: [exited(255, { id: "other" as ContainerId }, "Unknown")],
+    },
+    "Running; a #0 exit 255 Unknown; syncing",
   ],
   [
     "a last word that could not be told is said again",

@@ -1,10 +1,16 @@
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
-import type { ContainerStatus, Pod, Time } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStateTerminated, ContainerStatus, Pod, Time } from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/time.ts";
 import { isToldCleared } from "./cleared.ts";
 import type { PodMemory } from "./memory.ts";
-import { type ExitedContainer, newestOf, type ObservedPod } from "./observed.ts";
+import {
+  type ContainerExit,
+  type ExitedContainer,
+  newestOf,
+  type ObservedContainer,
+  type ObservedPod,
+} from "./observed.ts";
 
 /**
  * Adds, for each app or ephemeral container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
@@ -33,6 +39,27 @@ export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodM
   return lost.length === 0 ? observed : { ...observed, containers: [...observed.containers, ...lost] };
 }
 
+/**
+ * The ends that the API server was told of, where the runtime has made others up since: a containerd that was killed before it had written an
+ * end down tells of 255, `Unknown`. Work of which everybody can see that it has succeeded is not done again.
+ */
+export function withToldEnds({ status }: Pod, observed: ObservedPod): ObservedPod {
+  if (!observed.containers.some(isForgotten)) return observed;
+  const ends = allContainerStatuses(status).flatMap(({ state, lastState }) => [
+    state?.terminated ?? [],
+    lastState?.terminated ?? [],
+  ]);
+  const containers = observed.containers.map((container) => {
+    const told = ends.flat().find(({ containerID }) => containerID?.endsWith(`//${container.id}`));
+    return isForgotten(container) && told !== undefined ? { ...container, ...exitOf(told) } : container;
+  });
+  return { ...observed, containers };
+}
+
+function isForgotten(container: ObservedContainer): container is ExitedContainer {
+  return container.state === "exited" && container.reason === "Unknown";
+}
+
 /** The last instance that the API server knows to have run. */
 function toldAttempt(told: ContainerStatus | undefined): number {
   if (told === undefined) return -1;
@@ -52,9 +79,11 @@ export function toldExit({ status }: Pod, name: string): ContainerStatus | undef
 }
 
 function exitAsTold({ name, restartCount, state }: ContainerStatus, image: string): ExitedContainer {
-  const { exitCode = 137, reason = "", message = "", startedAt, finishedAt } = state?.terminated ?? {};
-  const times = { startedAt: epochOf(startedAt), finishedAt: epochOf(finishedAt) };
-  return { ...unseenExit, name, image, attempt: restartCount, exitCode, reason, message, ...times };
+  return { ...unseenExit, name, image, attempt: restartCount, ...exitOf(state?.terminated ?? { exitCode: 137 }) };
+}
+
+function exitOf({ exitCode, reason = "", message = "", ...times }: ContainerStateTerminated): ContainerExit {
+  return { exitCode, reason, message, startedAt: epochOf(times.startedAt), finishedAt: epochOf(times.finishedAt) };
 }
 
 /** 0 where nobody knows. */

@@ -4,7 +4,7 @@ import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts"
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, gracePeriodOf } from "./desired.ts";
 import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
-import { withLostContainers } from "./lost.ts";
+import { withLostContainers, withToldEnds } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
@@ -35,7 +35,7 @@ export function decidePod(
   now: number,
 ): Decision {
   const own = ofThisRevision(before, desired.revision);
-  const whole = withLostContainers(desired.pod, observed, own);
+  const whole = withLostContainers(desired.pod, withToldEnds(desired.pod, observed), own);
   const outcome = own.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, settings, now));
   if (outcome === undefined && isAwaitingAdmission(desired)) return undecided(desired, own);
   const remembered = withoutVanished(own, observed);

@@ -507,6 +507,12 @@ test("an end that a busy runtime shows after seconds is not taken back", async (
   expect(looks.at(-1)).toBe("5115 ms: Error 3");
 });
 
+test("an end that was told stands where the runtime has forgotten it, killed before it had written it down", async () => {
+  const scene = await createToldScene(3);
+  scene.clock.wakeAt(scene.clock.now() + 12, () => scene.runtime.exit(scene.container, 255, "Unknown"));
+  expect((await lookWhenWoken(scene, 1000)).at(-1)).toBe("15 ms: Error 3");
+});
+
 test("an end that was told is not forgotten when the runtime could not be asked", async () => {
   const scene = await createToldScene(3);
   scene.runtime.failures.containerStatus = [new CriError("UNAVAILABLE", "ContainerStatus", "gone")];

@@ -85,7 +85,8 @@ function withToldExit({ toldExits }: Entry, status: ContainerStatus): ContainerS
   if (told === undefined) return status;
   if (status.state !== ContainerState.CONTAINER_RUNNING) {
     toldExits.delete(id);
-    return status;
+    // A runtime that was killed before it had written the end down makes one up: containerd's is 255, `Unknown`.
+    if (status.reason !== "Unknown") return status;
   }
   const reason = told.exitCode === 0 ? "Completed" : "Error";
   return { ...status, ...told, reason, state: ContainerState.CONTAINER_EXITED };

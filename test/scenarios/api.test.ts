@@ -93,6 +93,29 @@ test("a pod that was bound and deleted again while the agent was down leaves no 
   expect([stage.scene(), stage.runtime.timeline]).toEqual([[], []]);
 });
 
+apiScenario(
+  "work of which everybody was told that it has succeeded is not done again because the runtime has forgotten how it ended",
+  async (stage) => {
+    await stage.apply("job", {
+      restartPolicy: "OnFailure",
+      containers: makePod("job", {}, ["a", "b"]).spec.containers,
+    });
+    await stage.advance("5s");
+    await stage.exit("a", 0);
+    await stage.advance("5s");
+    await stage.stop();
+    // What a containerd tells that was killed before it had written the end down.
+    for (const each of stage.runtime.containers.values())
+      if (each.config.metadata?.name === "a") Object.assign(each, { exitCode: 255, reason: "Unknown" });
+    await stage.start();
+    await stage.advance("1m");
+  },
+  async ({ api }, { runtime }) => {
+    expect(api).toEqual(["job Running: a terminated Completed 0, b running"]);
+    expect(runtime.containers.size).toBe(2);
+  },
+);
+
 test("an exit is told when the API server is back, as it was", async () => {
   const stage = await play((first) => first.apply("job", { restartPolicy: "Never" }));
   await stage.advance("5s");

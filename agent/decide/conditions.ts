@@ -1,8 +1,9 @@
 import { isInitContainer, sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, PodCondition, PodPhase } from "../../proto/kubernetes/gen/types.ts";
-import { formatTime } from "../../proto/kubernetes/time.ts";
+import { formatTime, parseTime } from "../../proto/kubernetes/time.ts";
 import { generationOf } from "./generation.ts";
 import type { PodMemory } from "./memory.ts";
+import { awaitingResize, resizeMessage } from "./resize.ts";
 import { isRestartingAll, mayRestartAll } from "./restart-all.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import type { StatusScene } from "./status-scene.ts";
@@ -13,7 +14,8 @@ type OwnCondition =
   | "Ready"
   | "ContainersReady"
   | "PodScheduled"
-  | "AllContainersRestarting";
+  | "AllContainersRestarting"
+  | "PodResizePending";
 
 interface Verdict {
   readonly type: OwnCondition;
@@ -43,8 +45,11 @@ export function podConditions(
     { type: "ContainersReady", ...ready },
     { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
     ...restarting(scene, phase),
+    ...resizePending(scene, isDone),
   ];
   const conditions = new Map(memory.conditions);
+  // The only one that goes again: the next of its kind is another one.
+  if (!verdicts.some(({ type }) => type === "PodResizePending")) conditions.delete("PodResizePending");
   const list = verdicts.map(({ type, status, reason, message, sinceAtLeast }) => {
     const known = memory.conditions.get(type);
     const since = known === undefined ? sinceAtLeast : known.status === status ? known.since : now;
@@ -129,6 +134,16 @@ function restarting({ desired: { pod, acceptedAt }, observed }: StatusScene, pha
   if (!isRestartingAll(pod, observed)) return [verdict];
   const message = "container exited with restart policy rule";
   return [{ ...verdict, status: "True", reason: "RestartAllContainersStarted", message }];
+}
+
+/** Told only of a pod of which something else is asked than what its containers were made with. */
+function resizePending({ desired: { pod }, observed, stage, now }: StatusScene, isDone: boolean): readonly Verdict[] {
+  const containers = stage.kind === "syncing" && !isDone ? awaitingResize(pod, observed) : [];
+  if (containers.length === 0) return [];
+  const told = pod.status?.conditions?.find(({ type }) => type === "PodResizePending")?.lastTransitionTime;
+  const sinceAtLeast = told === undefined ? now : parseTime(told);
+  const message = resizeMessage(containers);
+  return [{ type: "PodResizePending", status: "True", reason: "Infeasible", message, sinceAtLeast }];
 }
 
 /** A pod whose containers are ready is ready when its readiness gates are too: conditions that others set in the API. */

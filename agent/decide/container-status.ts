@@ -24,6 +24,7 @@ import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from 
 import { isConcluded, toldExit } from "./lost.ts";
 import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { awaitsHook, type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "./observed.ts";
+import { resourcesOfInstance } from "./resize.ts";
 import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import { isRestartingAll } from "./restart-all.ts";
 import { sandboxNeed } from "./sandbox.ts";
@@ -43,6 +44,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const runsOnce = runsToItsEnd(pod, container);
   const health = newest && healthOf(observed, newest);
   const shown = isAboutToStart(scene, newest) ? undefined : newest;
+  const containerId = (id: string) => `${settings.runtimeName}://${id}`;
   return {
     name: container.name,
     state,
@@ -58,7 +60,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     imageID: shown?.imageRef ?? "",
     ...(shown === undefined || isConcluded(shown)
       ? {}
-      : { containerID: `${settings.runtimeName}://${shown.id}`, ...allocated(container) }),
+      : { containerID: containerId(shown.id), ...resourcesOfInstance(pod, container, containerId(shown.id)) }),
     ...(shown?.user === undefined ? {} : { user: { linux: shown.user } }),
     ...(settings.tellsStopSignals === true && shown?.stopSignal !== undefined && { stopSignal: shown.stopSignal }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
@@ -69,13 +71,6 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
 function unseenAttempt({ observed, memory }: StatusScene, { name }: Container): number {
   const cleared = observed.clearedAttempts.get(name);
   return cleared === undefined ? (memory.attempts.get(name) ?? 0) : cleared + 1;
-}
-
-/** What an instance that the runtime has was made with; as with the kubelet nothing is told of one that is awaited. */
-function allocated({ resources }: Container): Pick<ContainerStatus, "allocatedResources" | "resources"> {
-  if (resources === undefined) return {};
-  const { requests } = resources;
-  return { ...(requests === undefined ? {} : { allocatedResources: requests }), resources };
 }
 
 /**

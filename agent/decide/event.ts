@@ -6,6 +6,7 @@ import { formatGoDuration } from "./go-duration.ts";
 import { imageOf } from "./image.ts";
 import { REJECTED } from "./outcome.ts";
 import type { ProbeKind, ProbeOutcome } from "./probe.ts";
+import { resizeNews } from "./resize.ts";
 import type { Beginning, Taken } from "./taken.ts";
 
 /** Something that has happened to a pod, in the words in which `kubectl describe` shows it. They are the kubelet's. */
@@ -176,7 +177,17 @@ export function eventsOfStatus(pod: Pod, before: PodStatus | undefined, after: P
     const known = allContainerStatuses(before).find(({ name }) => name === status.name);
     return waitingEvents(pod, known, status);
   });
-  return [...networkEvents(before, after), ...containers, ...endEvents(before, after)];
+  return [
+    ...networkEvents(before, after),
+    ...containers,
+    ...resizeEvents(pod, before, after),
+    ...endEvents(before, after),
+  ];
+}
+
+function resizeEvents(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
+  const message = resizeNews(pod, before, after);
+  return message === undefined ? [] : [warning("ResizeInfeasible", message)];
 }
 
 /** That there is no network is told of the pod, when it begins to wait for one. */

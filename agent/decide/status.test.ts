@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { ContainerState, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { DesiredNow } from "./desired.ts";
+import { eventsOfStatus } from "./event.ts";
 import { emptyMemory, type PodMemory } from "./memory.ts";
 import { type ExitedContainer, nothingObserved, type ObservedContainer, type ObservedPod } from "./observed.ts";
 import { decidePod } from "./pod.ts";
@@ -380,6 +381,53 @@ test("what a container has of the node is told of one that the runtime has, and 
   expect(shown(observed.containers)).toEqual({ resources, allocatedResources: resources?.requests });
   expect(shown([])).toEqual(nothing);
   expect(shown([], new Map([["b", 0]]))).toEqual(nothing);
+});
+
+test("a change of resources waits for the next instance: what is told of this one stays, and a condition says so", () => {
+  const now = at("11:00:00");
+  const generations = (generation: number) => ({ ...pod.metadata, generation });
+  const created = { ...desired, pod: { ...pod, metadata: generations(1) }, source: { kind: "api" } } as const;
+  const before = decidePod(created, observed, emptyMemory, settings, at("10:30:00")).status;
+  const [b, a] = pod.spec.containers;
+  const asks = (cpu: string, status: PodStatus = before): DesiredNow => {
+    const resources = { ...b!.resources, requests: { cpu, memory: "64Mi" } };
+    return {
+      ...created,
+      pod: { ...pod, metadata: generations(2), spec: { ...pod.spec, containers: [{ ...b!, resources }, a!] }, status },
+    };
+  };
+  const shown = (wanted: DesiredNow, seen = observed, memory: PodMemory = emptyMemory) => {
+    const { status } = decidePod(wanted, seen, memory, settings, now);
+    const told = status.containerStatuses?.find(({ name }) => name === "b");
+    const events = eventsOfStatus(wanted.pod, wanted.pod.status, status).map(
+      ({ reason, message }) => `${reason} ${message}`,
+    );
+    return {
+      requested: [told?.allocatedResources?.["cpu"], told?.resources?.requests?.["cpu"]],
+      pending: conditions(status).filter((line) => line.startsWith("PodResize")),
+      events: events.filter((line) => line.startsWith("Resize")),
+      status,
+    };
+  };
+  const message =
+    "This node does not resize containers in place: [b] keep what they were made with until they are made anew";
+  const resized = shown(asks("4"));
+  expect(resized).toMatchObject({
+    requested: ["100m", "100m"],
+    pending: [`PodResizePending True since 11:00:00 Infeasible: ${message}`],
+    events: [
+      `ResizeInfeasible Pod resize Infeasible: {"containers":[{"name":"b","resources":{"limits":{"memory":"64Mi"},"requests":{"cpu":"4","memory":"64Mi"}}},{"name":"a","resources":{}}],"generation":2,"error":"${message}"}`,
+    ],
+  });
+  // Told once, also by an agent that has just begun.
+  expect(shown(asks("4", resized.status))).toMatchObject({ pending: resized.pending, events: [] });
+  // Another way of writing the same.
+  expect(shown(asks("0.1"))).toMatchObject({ requested: ["100m", "100m"], pending: [], events: [] });
+  // Taken back, or carried out by another instance.
+  expect(shown(asks("100m", resized.status))).toMatchObject({ requested: ["100m", "100m"], pending: [], events: [] });
+  const next = { ...identity("b", 1), state: "running", startedAt: at("10:59:00") } as const;
+  const again = { ...observed, containers: [next, ...observed.containers.filter(({ name }) => name === "a")] };
+  expect(shown(asks("4", resized.status), again)).toMatchObject({ requested: ["4", "4"], pending: [], events: [] });
 });
 
 test("an init container of which nothing is left has done its work, in the kubelet's words", () => {

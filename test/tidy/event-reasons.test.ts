@@ -15,6 +15,7 @@ const TOLD = [
     "DNSConfigForming",
   ],
   ...["Starting", "Rebooted", "NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "SystemOOM"],
+  "ResizeInfeasible",
 ] as const;
 
 /** Those that nobody here tells, by why. A reason moves up when what it speaks of arrives. */
@@ -29,13 +30,7 @@ const NOT_TOLD = {
     "FailedNodeAllocatableEnforcement",
     "NodeAllocatableEnforced",
   ],
-  "resources are not changed in place yet": [
-    "ResizeDeferred",
-    "ResizeInfeasible",
-    "ResizeCompleted",
-    "ResizeStarted",
-    "ResizeError",
-  ],
+  "resources are not changed in place yet": ["ResizeDeferred", "ResizeCompleted", "ResizeStarted", "ResizeError"],
   "emptyDir on disk and hostPath, the volumes there are, are neither attached nor resized nor in memory": [
     ...["FailedAttachVolume", "SuccessfulAttachVolume", "SuccessfulMountVolume", "FailedMapVolume"],
     ...["AlreadyMountedVolume", "FailedMountOnFilesystemMismatch", "PossibleMemoryBackedVolumesOnDisk"],

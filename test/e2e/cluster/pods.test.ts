@@ -61,6 +61,29 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     await gone("gated");
   });
 
+  test("keeps what it was made with when other resources are asked for, and says so", async () => {
+    const resources = { requests: { cpu: "20m", memory: "16Mi" }, limits: { memory: "64Mi" } };
+    await cluster.apply([barePod("sized", { resources })]);
+    await kubectl("wait", "--for=condition=Ready", "pod/sized", "--timeout=30s");
+    const resize = async (cpu: string) => {
+      const body = JSON.stringify({ spec: { containers: [{ name: "main", resources: { requests: { cpu } } }] } });
+      await kubectl("patch", "pod", "sized", "--subresource=resize", `--patch=${body}`);
+    };
+    await resize("40m");
+    await kubectl("wait", "--for=condition=PodResizePending", "pod/sized", "--timeout=10s");
+    const { spec, status } = await cluster.pod("sized");
+    expect(spec.containers[0]?.resources?.requests?.["cpu"]).toBe("40m");
+    expect(status?.containerStatuses?.[0]).toMatchObject({ allocatedResources: resources.requests, resources });
+    expect(await conditionOf("sized", "PodResizePending")).toBe(
+      "True Infeasible This node does not resize containers in place: [main] keep what they were made with until they are made anew",
+    );
+    const events = describedEvents(await kubectl("describe", "pod", "sized"));
+    expect(events.filter(({ reason }) => reason === "ResizeInfeasible")).toHaveLength(1);
+    await resize("20m");
+    await until("it is asked for no more", 10_000, async () => (await conditionOf("sized", "PodResizePending")) === "");
+    await gone("sized");
+  });
+
   test("is told of the Services of its namespace, and of the cluster's DNS", async () => {
     await kubectl("create", "service", "clusterip", "my-greeter", "--tcp=8080:80");
     const address = await kubectl("get", "service", "my-greeter", "--output=jsonpath={.spec.clusterIP}");

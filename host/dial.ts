@@ -148,12 +148,14 @@ function toDialError(error: unknown, limit: AbortSignal): DialError {
   return new DialError(String(code), message, { cause: error });
 }
 
-/** What is wrong with an answer of HTTP, in the words that Go has for it. */
+/** What is wrong with a question or an answer of HTTP, in the words that Go has for it. */
 function readTrouble(code: string, message: string): readonly [code: string, message: string] | undefined {
   if (code === "ECONNRESET" && message === "socket hang up") return ["EOF", "EOF"];
   if (code === "ECONNRESET" && message === "aborted") return ["EOF", "unexpected EOF"];
   if (code === "HPE_HEADER_OVERFLOW")
     return ["ENOTHTTP", `net/http: server response headers exceeded ${maxHeaderSize} bytes; aborted`];
+  const [, header] = /^Invalid character in header content \["(.*)"\]$/s.exec(message) ?? [];
+  if (header !== undefined) return ["EINVAL", `net/http: invalid header field value for ${JSON.stringify(header)}`];
   if (code.startsWith("HPE_"))
     return ["ENOTHTTP", "net/http: HTTP/1.x transport connection broken: malformed HTTP response"];
   return undefined;

@@ -202,6 +202,14 @@ test("HTTP: a server that never answers has failed when the time is over", async
   });
 });
 
+test("HTTP: a header whose value would be more than one is not sent, and named", async () => {
+  const call = { kind: "httpGet", url: "http://127.0.0.1:9/", headers: [["X-Own", "secret\r\nHost: other"]] } as const;
+  expect(await ask(call)).toEqual({
+    result: "failure",
+    message: 'Get "http://127.0.0.1:9/": net/http: invalid header field value for "X-Own"',
+  });
+});
+
 for (const url of ["http://a b:80/", "http://%00:80/", "http://[[::1]]:80/"])
   test(`HTTP: ${url} can be asked of nobody, which says nothing of the container`, async () => {
     expect(await ask({ kind: "httpGet", url, headers: [] })).toEqual({

@@ -122,6 +122,13 @@ const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason
     'Failed to create pod sandbox: runtimeclass.node.k8s.io "x" not found',
   ],
   [
+    "a hook that asks a port which is not there",
+    "runHook",
+    new TranslateError("ProbeError", 'container a has no port "web"'),
+    "PostStartHookError",
+    'container a has no port "web"',
+  ],
+  [
     "a registry that is away",
     "pullImage",
     new CriError("UNKNOWN", "PullImage", "RegistryUnavailable: 503"),

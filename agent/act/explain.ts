@@ -26,8 +26,14 @@ export function explain(
   error: unknown,
 ): { readonly reason: string; readonly message: string; readonly isOutage: boolean } {
   const isOutage = error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED");
-  const reason = (error instanceof TranslateError ? error.reason : pullReason(action, error)) ?? reasons[action.kind];
+  const reason = ownReason(action, error) ?? reasons[action.kind];
   return { reason, message: prefixOf(action, error) + wordsOf(action, error), isOutage };
+}
+
+function ownReason(action: Action, error: unknown): string | undefined {
+  // A hook is put into words as a probe is, and fails in its own.
+  if (action.kind === "runHook") return undefined;
+  return error instanceof TranslateError ? error.reason : pullReason(action, error);
 }
 
 /** What users search for, so it is the kubelet's to the letter: of some calls the runtime's text alone, of others gRPC's words too. */

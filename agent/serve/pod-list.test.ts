@@ -212,6 +212,20 @@ const initRows: readonly [sentence: string, init: readonly ContainerStatus[], re
     "1/3",
   ],
 ];
+test("of a pod that has failed while it initialized, what its init container has ended with is told", () => {
+  const terminated = { exitCode: 128, reason: "StartError", message: "no such file" };
+  const next = containerOf("a", { waiting: { reason: "PodInitializing" } });
+  const whyIs = (isInitialized: boolean) => {
+    const conditions = [{ type: "Initialized", status: isInitialized ? "True" : "False" } as const];
+    const initContainerStatuses = [first({ terminated }), proxy(false)];
+    const status: PodStatus = { phase: "Failed", conditions, initContainerStatuses, containerStatuses: [next] };
+    const report = { stage: "finished", isTakenAway: false, steps: [], obstacle: undefined } as const;
+    return summarize({ pod: withInit, status, ...report });
+  };
+  expect(whyIs(false)).toMatchObject({ reason: "Init:StartError", message: "no such file" });
+  expect(whyIs(true)).toMatchObject({ reason: "PodInitializing" });
+});
+
 for (const [sentence, initContainerStatuses, reason, ready] of initRows)
   test(`of a pod that initializes: ${sentence}`, () => {
     const next = containerOf("a", { waiting: { reason: "PodInitializing" } });

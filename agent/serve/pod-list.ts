@@ -78,7 +78,8 @@ function whyOf({ pod, status, stage, isTakenAway, obstacle }: Parameters<typeof 
   if (isEnding && isTakenAway && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)
     return { reason: status.reason ?? "", message: status.message ?? "" };
-  const init = status.phase === "Pending" ? whyItInitializes(pod, status) : undefined;
+  const mayInitialize = status.phase === "Pending" || (status.phase === "Failed" && !isInitialized(status));
+  const init = mayInitialize ? whyItInitializes(pod, status) : undefined;
   if (init !== undefined) return init;
   const containers = status.containerStatuses ?? [];
   const waiting = containers.find(({ state }) => state?.waiting !== undefined);
@@ -86,6 +87,10 @@ function whyOf({ pod, status, stage, isTakenAway, obstacle }: Parameters<typeof 
   const ended = containers.find(({ state }) => state?.terminated !== undefined)?.state?.terminated;
   const { reason = "", message = "" } = ended ?? {};
   return { reason, message };
+}
+
+function isInitialized({ conditions = [] }: PodStatus): boolean {
+  return conditions.some(({ type, status }) => type === "Initialized" && status === "True");
 }
 
 /** As `kubectl get pods` words it: which init container has the turn, or why that one does not get on. */

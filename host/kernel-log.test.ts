@@ -25,24 +25,17 @@ function pipe() {
   // For reading too, so that it may be opened while nobody reads, and has no end while it is open.
   const descriptor = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   const heard: string[] = [];
-  const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
-  const following = createKernelLog(new FakeClock(), path).follow(
-    {
-      heard(message) {
-        heard.push(message);
-        for (const { count, resolve } of waiting) if (heard.length >= count) resolve();
-      },
-      lost: () => heard.push("(lost)"),
-    },
-    ended.signal,
-  );
+  const clock = new FakeClock();
+  const listener = { heard: (message: string) => heard.push(message), lost: () => heard.push("(lost)") };
+  const following = createKernelLog(clock, path).follow(listener, ended.signal);
   return {
     path,
     heard,
     following,
     say: (text: string) => writeSync(descriptor, text),
-    until: (count: number) =>
-      new Promise<void>((resolve) => (heard.length >= count ? resolve() : waiting.push({ count, resolve }))),
+    async until(count: number) {
+      while (heard.length < count) await clock.advance(1_000);
+    },
     close: () => closeSync(descriptor),
   };
 }
@@ -82,6 +75,26 @@ test("thousands of messages at once are all heard, in order", async () => {
   }
   expect(heard).toEqual(Array.from({ length: count }, (_, index) => `message ${index}`));
   close();
+});
+
+test("the first message is heard at once, and those behind it after a second's rest", async () => {
+  const more = "6,2,1,-;two\n6,3,1,-;three\n";
+  const { clock, told, hearing } = await hear(streamOf(["6,1,1,-;one\n", more, "6,4,1,-;four\n"]));
+  await clock.advance(999);
+  expect(told).toEqual(["one"]);
+  await clock.advance(1);
+  expect(told).toEqual(["one", "two", "three"]);
+  await clock.advance(1_000);
+  expect(told).toEqual(["one", "two", "three", "four"]);
+  await clock.advance(1_000);
+  await hearing;
+});
+
+test("where there is much behind it nobody rests", async () => {
+  const much = Array.from({ length: 300 }, (_, index) => `6,${index},1,-;message ${index}\n`).join("");
+  const { clock, told } = await hear(streamOf([much, much, "6,1,1,-;last\n"]));
+  await clock.advance(0);
+  expect(told).toHaveLength(601);
 });
 
 test("it ends with the signal, hears nothing after that, and leaves nothing open", async () => {
@@ -132,9 +145,9 @@ async function hear(...streams: readonly ReadableStream<Uint8Array>[]) {
 test("where messages were lost it says so, rests, and goes on with those that are there", async () => {
   const broken = streamOf(["6,1,1,-;one\n6,2,1,-;a message whose end is lo"], { code: "EPIPE" });
   const { clock, told, hearing } = await hear(broken, streamOf(["6,9,1,-;after\n"]));
-  await clock.advance(999);
+  await clock.advance(1_999);
   expect(told).toEqual(["one", "(lost)"]);
-  await clock.advance(1);
+  await clock.advance(1_001);
   await hearing;
   expect(told).toEqual(["one", "(lost)", "after"]);
 });
@@ -154,9 +167,10 @@ test("any other failure is one", async () => {
 });
 
 test("a line that does not end is given up", async () => {
-  const { told, hearing } = await hear(
+  const { clock, told, hearing } = await hear(
     streamOf([`6,1,1,-;${"x".repeat(70_000)}`, "xx\n6,2,1,-;", `${"y".repeat(60_000)}\n6,3,1,-;last\n`]),
   );
+  await clock.advance(10_000);
   await hearing;
   expect(told.map((message) => message.slice(0, 4))).toEqual(["yyyy", "last"]);
 });

@@ -21,7 +21,7 @@ export interface KernelLog {
 
 /**
  * `path` is a kmsg (Linux: Documentation/ABI/testing/dev-kmsg). The engine's loop waits for it beside all its sockets, so that it costs
- * neither a thread nor a timer, and nothing while nothing is said.
+ * no thread, and nothing while nothing is said. A first message is heard at once, those behind it within two seconds.
  */
 export function createKernelLog(clock: Clock, path = "/dev/kmsg"): KernelLog {
   return {
@@ -53,8 +53,13 @@ function openAtEnd(path: string): number {
   return log;
 }
 
-/** Between a loss and the next look: whoever could not keep up with the kernel must not spend all of a CPU on trying to. */
+/**
+ * Each pod that starts makes a dozen messages of links, each of which would wake us. Nor must whoever could not keep up with the kernel spend
+ * all of a CPU on trying to.
+ */
 const REST_MS = 1_000;
+/** A chunk this large has more behind it, which the kernel does not keep for long. */
+const MUCH = 4_096;
 
 /** Hears stream after stream: each that breaks off because of a loss has another one behind it. Rejects with what else it breaks off with. */
 export async function hearAll(
@@ -65,17 +70,21 @@ export async function hearAll(
 ): Promise<void> {
   while (!signal.aborted) {
     try {
-      await hearStream(open(), listener.heard, signal);
+      await hearStream(open(), listener.heard, clock, signal);
       return;
     } catch (error) {
       const isLoss = error instanceof Error && "code" in error && error.code === "EPIPE";
       if (!isLoss) throw error;
       listener.lost();
-      await sleep(clock, REST_MS, signal).catch(() => {
-        // Nobody wants to hear any more.
-      });
+      await rest(clock, signal);
     }
   }
+}
+
+async function rest(clock: Clock, signal: AbortSignal): Promise<void> {
+  await sleep(clock, REST_MS, signal).catch(() => {
+    // Nobody wants to hear any more.
+  });
 }
 
 /** No message of the kernel's is as long; what is has no end, and is none. */
@@ -84,6 +93,7 @@ const MOST_WAITING = 65_536;
 async function hearStream(
   stream: ReadableStream<Uint8Array>,
   heard: KernelListener["heard"],
+  clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
   const reader = stream.getReader();
@@ -100,6 +110,8 @@ async function hearStream(
         const message = messageOf(line);
         if (message !== undefined && !signal.aborted) heard(message);
       }
+      // While nobody asks for more, the engine does not wait for it either.
+      if (value !== undefined && value.length < MUCH) await rest(clock, signal);
     }
   } finally {
     signal.removeEventListener("abort", end);

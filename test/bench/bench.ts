@@ -29,7 +29,7 @@ import { markdownTable, type Part, textTable } from "./table.ts";
 
 const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--readme] [--binary PATH]
 
-  --quick              fewer repetitions: about twelve minutes instead of fifty
+  --quick              fewer repetitions: about fourteen minutes instead of fifty-five
   --only floor         beside the raw calls to the runtime alone: a third of the time
   --only kubelet       beside the reference kubelet alone
   --only probes        probes and what comes of them alone, beside the reference kubelet too

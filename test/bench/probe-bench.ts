@@ -6,6 +6,7 @@ import { connectApi } from "./api-client.ts";
 import { createPodNames } from "./bench-pod.ts";
 import { type ClusterBenchOptions, onNodes } from "./cluster-bench.ts";
 import type { Both } from "./cluster-rounds.ts";
+import { type Equipped, measureEquipped } from "./equipped-rounds.ts";
 import { watchApi } from "./pod-watch.ts";
 import {
   measureProbing,
@@ -18,21 +19,37 @@ import { type Flood, measureFlood } from "./status-flood.ts";
 
 export interface ProbeBenchEffort extends ProbeEffort {
   readonly floodMs: number;
+  /** For how long pods with probes and hooks are left alone. */
+  readonly equippedMs: number;
 }
 
-export const fullProbeEffort: ProbeBenchEffort = { unaskedMs: 60_000, askedMs: 120_000, turns: 100, floodMs: 30_000 };
+export const fullProbeEffort: ProbeBenchEffort = {
+  unaskedMs: 60_000,
+  askedMs: 120_000,
+  turns: 100,
+  floodMs: 30_000,
+  equippedMs: 60_000,
+};
 
-export const quickProbeEffort: ProbeBenchEffort = { unaskedMs: 20_000, askedMs: 30_000, turns: 20, floodMs: 20_000 };
+export const quickProbeEffort: ProbeBenchEffort = {
+  unaskedMs: 20_000,
+  askedMs: 30_000,
+  turns: 20,
+  floodMs: 20_000,
+  equippedMs: 20_000,
+};
 
-export function describeProbeEffort({ unaskedMs, askedMs, turns, floodMs }: ProbeBenchEffort): string {
+export function describeProbeEffort(effort: ProbeBenchEffort): string {
+  const { unaskedMs, askedMs, turns, floodMs, equippedMs } = effort;
   const asked = `Probes for ${askedMs / 1000} s, less what as many pods without cost in ${unaskedMs / 1000} s, both at the same time`;
-  const others = `${turns} changes of readiness in turns, statuses for ${floodMs / 1000} s`;
+  const others = `${turns} changes of readiness in turns, statuses for ${floodMs / 1000} s, pods with probes and hooks once, for ${equippedMs / 1000} s`;
   return `${asked}; ${others}; kubelet ${builtVersion().split("-")[0]} and berth as two nodes of one cluster.`;
 }
 
 export interface ProbeResult {
   readonly probing: Both<Probing>;
   readonly readiness: ReadinessChanges;
+  readonly equipped: Both<Equipped>;
   /** With the agent's own limit of requests as it is by default, and without one. */
   readonly floods: { readonly limited: Flood; readonly unlimited: Flood };
 }
@@ -55,6 +72,7 @@ export async function benchProbes(
       const measure = async () => ({
         readiness: await measureReadiness(subjects, effort),
         probing: await measureProbing(subjects, effort),
+        equipped: await measureEquipped(subjects, effort.equippedMs),
       });
       return await Promise.race([measure(), interruption]);
     });

@@ -87,7 +87,8 @@ async function withPods<T>(subjects: Subjects, doors: Both<Door> | undefined, wo
   return result;
 }
 
-async function usageWithin({ kubelet, berth }: Both<Member>, ms: number): Promise<Both<Usage>> {
+/** What both use in so much time, at the same time. */
+export async function usageWithin({ kubelet, berth }: Both<Member>, ms: number): Promise<Both<Usage>> {
   const read = () => Promise.all([usageOf(kubelet.pid), usageOf(berth.pid)]);
   const from = performance.now();
   const before = await read();

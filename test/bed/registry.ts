@@ -27,7 +27,7 @@ export interface RegistryLogin {
 
 /**
  * Starts Debian's docker-registry below the state folder of `containerd`, whose clean-up takes it along, and tells that
- * containerd to speak plain HTTP to it. Returns once it answers.
+ * containerd to speak plain HTTP to it. Returns once it answers. A second one of the same containerd has the same images, for whom it lets in.
  */
 export async function startRegistry(containerd: Containerd, login?: RegistryLogin): Promise<Registry> {
   const { root } = await unpackSuite("bookworm");

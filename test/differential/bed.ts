@@ -3,7 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Kube } from "../../kube/client.ts";
 import { nodes, services } from "../../kube/resource.ts";
-import { startContainerd } from "../bed/containerd.ts";
+import { ListPodSandboxRequest, ListPodSandboxResponse } from "../../proto/cri/gen/api.ts";
+import { podUidLabel } from "../../proto/cri/labels.ts";
+import { type Containerd, startContainerd } from "../bed/containerd.ts";
+import { callCri } from "../bed/cri-call.ts";
 import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";
 import { copyImage } from "../bed/oci-layout.ts";
 import { bedPaths } from "../bed/record.ts";
@@ -13,7 +16,7 @@ import { startNodeWithoutAgent } from "../e2e/node.ts";
 import { administrator } from "../upstream/administrator.ts";
 import { type ControlPlane, startControlPlane } from "../upstream/control-plane.ts";
 import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
-import { REGISTRY } from "./pod.ts";
+import { OF_NUMBER, OF_SAILOR, PRIVATE_REGISTRY, REGISTRY } from "./pod.ts";
 import type { Names } from "./rows.ts";
 
 /** One of the three nodes that run the same pods, each in a namespace of its own. */
@@ -22,10 +25,14 @@ export interface Side {
   readonly namespace: string;
   /** `HOST:PORT` of a registry that this side's runtime may pull from. */
   readonly registry: string;
+  /** The same of one that asks who its runtime is. */
+  readonly privateRegistry: string;
   /** The folder of its static pods. */
   readonly manifests: string;
   /** What it calls otherwise than the others. */
   readonly names: Names;
+  /** Kills what holds the sandbox of a pod, by its uid, as the kernel may do. */
+  endSandbox(podUid: string): Promise<void>;
   end(): Promise<void>;
 }
 
@@ -43,6 +50,8 @@ export interface Bed {
 const dns = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
 /** The images that are in the registries, and on no node. */
 const pulled = ["berth.test/always:1", "berth.test/once:1"];
+const guarded = ["private", "older", "second", "kept"].map((name) => `berth.test/${name}:1`);
+const login = { username: "captain", password: "hunter2-let-me-in" };
 const letters = ["a", "b", "c"] as const;
 type Letter = (typeof letters)[number];
 
@@ -137,7 +146,7 @@ async function startKubeletSide(plane: ControlPlane, kube: Kube, letter: Letter,
   try {
     await importImages(containerd);
     await mkdir(manifests);
-    const registry = await startFilledRegistry(containerd);
+    const supply = await supplyImages(plane, letter, containerd);
     const kubelet = await startReferenceKubelet({
       controlPlane: plane,
       nodeName: nodeNameOf(letter),
@@ -147,10 +156,10 @@ async function startKubeletSide(plane: ControlPlane, kube: Kube, letter: Letter,
     });
     const end = async () => {
       await kubelet.kill9();
-      await registry.stop();
+      await supply.stop();
       await containerd.stop();
     };
-    return await sideOf(kube, letter, { registry: registry.host, stateDir, root: kubeletRoot, manifests, end });
+    return await sideOf(kube, letter, { ...supply, containerd, stateDir, root: kubeletRoot, manifests, end });
   } catch (error) {
     await containerd.stop();
     throw error;
@@ -161,41 +170,84 @@ async function startBerthSide(plane: ControlPlane, kube: Kube, letter: Letter): 
   const nodeName = nodeNameOf(letter);
   const node = await startNodeWithoutAgent({ cluster: { kubeconfig: await plane.nodeKubeconfig(nodeName), nodeName } });
   try {
-    const registry = await startFilledRegistry(node.containerd);
+    const supply = await supplyImages(plane, letter, node.containerd);
     await node.startAgent(dns);
     const end = async () => {
-      await registry.stop();
+      await supply.stop();
       await node.end();
     };
+    const { containerd, folder: stateDir } = node;
     const { agentRoot: root, manifests } = node.paths;
-    return await sideOf(kube, letter, { registry: registry.host, stateDir: node.folder, root, manifests, end });
+    return await sideOf(kube, letter, { ...supply, containerd, stateDir, root, manifests, end });
   } catch (error) {
     await node.end();
     throw error;
   }
 }
 
-type OwnContainerd = Parameters<typeof startRegistry>[0];
-
-async function startFilledRegistry(containerd: OwnContainerd) {
-  const registry = await startRegistry(containerd);
+/** What pods of one side can have beside the images of every test bed: on the node, and in registries for all and for some. */
+async function supplyImages(plane: ControlPlane, letter: Letter, containerd: Containerd) {
   const busybox = (await buildTestImages()).find(({ name }) => name === busyboxImage);
   if (busybox === undefined) throw new Error(`${busyboxImage} is not among the images of the test bed`);
+  await importImages(containerd, [
+    copyImage(busybox, OF_SAILOR, "sailor"),
+    copyImage(busybox, OF_NUMBER, "4242:50000"),
+  ]);
+  const registry = await startRegistry(containerd);
   for (const name of pulled) await registry.push(copyImage(busybox, name));
-  return registry;
+  const hub = await startRegistry(containerd, login);
+  for (const name of guarded) await hub.push(copyImage(busybox, name));
+  const items = pullSecrets(namespaceOf(letter), hub.host);
+  await plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
+  return {
+    registry: registry.host,
+    privateRegistry: hub.host,
+    async stop() {
+      await hub.stop();
+      await registry.stop();
+    },
+  };
+}
+
+/** The right login in the form of today and in that of old, and a wrong one. */
+function pullSecrets(namespace: string, host: string): readonly object[] {
+  const authOf = (password: string) => ({
+    [host]: { auth: Buffer.from(`${login.username}:${password}`).toString("base64") },
+  });
+  const secret = (name: string, type: string, key: string, content: object) => ({
+    ...{ apiVersion: "v1", kind: "Secret", metadata: { name, namespace }, type: `kubernetes.io/${type}` },
+    stringData: { [key]: JSON.stringify(content) },
+  });
+  const today = ["dockerconfigjson", ".dockerconfigjson"] as const;
+  return [
+    secret("private", ...today, { auths: authOf(login.password) }),
+    secret("private-older", "dockercfg", ".dockercfg", authOf(login.password)),
+    secret("private-wrong", ...today, { auths: authOf("hunter2-guess") }),
+  ];
+}
+
+async function endSandbox({ endpoint, ctr }: Containerd, podUid: string): Promise<void> {
+  const filter = { labelSelector: { [podUidLabel]: podUid } };
+  const request = [ListPodSandboxRequest, ListPodSandboxRequest.fromPartial({ filter })] as const;
+  const { items } = await callCri(endpoint, "RuntimeService/ListPodSandbox", request, ListPodSandboxResponse);
+  for (const { id } of items) await ctr(["-n", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id]);
 }
 
 async function sideOf(
   kube: Kube,
   letter: Letter,
   {
-    registry,
+    containerd,
     stateDir,
     root,
-    manifests,
-    end,
-  }: Pick<Side, "registry" | "manifests" | "end"> & { readonly stateDir: string; readonly root: string },
+    ...own
+  }: Pick<Side, "registry" | "privateRegistry" | "manifests" | "end"> & {
+    readonly containerd: Containerd;
+    readonly stateDir: string;
+    readonly root: string;
+  },
 ): Promise<Side> {
+  const { registry, privateRegistry, manifests, end } = own;
   const [nodeName, namespace] = [nodeNameOf(letter), namespaceOf(letter)];
   const { items } = await kube.list(services(namespace), {});
   const addresses = items.map(({ metadata, spec }) => [spec?.clusterIP ?? "", `IP-OF-${metadata.name}`] as const);
@@ -203,13 +255,15 @@ async function sideOf(
     [nodeName, "NODE"],
     [namespace, "NAMESPACE"],
     [registry, REGISTRY],
+    [privateRegistry, PRIVATE_REGISTRY],
     [root, "ROOT"],
     [manifests, "MANIFESTS"],
     [stateDir, "STATE"],
     ...(await hostNamespaces()),
     ...addresses.filter(([address]) => address !== "None"),
   ];
-  return { nodeName, namespace, registry, manifests, names, end };
+  const sandboxEnds = (podUid: string) => endSandbox(containerd, podUid);
+  return { nodeName, namespace, registry, privateRegistry, manifests, names, endSandbox: sandboxEnds, end };
 }
 
 /** What a container that shares one with the host sees of it. */

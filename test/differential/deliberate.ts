@@ -1,9 +1,7 @@
-import { beginnings } from "./beginnings.ts";
 import type { Entry, Lists } from "./compare.ts";
-import { lives } from "./lives.ts";
+import { plays } from "./plays.ts";
 import { hasEnded } from "./pod.ts";
 import { ORDER } from "./rows.ts";
-import { views } from "./views.ts";
 
 const fewTimes = /^×[1-9]$/;
 const crashing = /-loop$|-crashes$/;
@@ -15,7 +13,7 @@ const looksAgain =
 const toldOnce: readonly (readonly [pod: RegExp, event: RegExp])[] = [
   [/^deadline/, /^event Normal DeadlineExceeded\b/],
   [/^(init-)?image-(name-invalid|never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
-  [/^root-(against-the-rule|by-number)$/, /^event (Normal Pulled|Warning Failed)\b/],
+  [/^root-(against-the-rule|by-number|by-name)$/, /^event (Normal Pulled|Warning Failed)\b/],
   [/^dns-too-many$/, /^event Warning DNSConfigForming\b/],
   [/^pull-secret-missing$/, /^event Warning FailedToRetrieveImagePullSecret\b/],
 ];
@@ -129,7 +127,7 @@ const deliberate: readonly Entry[] = [
     reason: saysPort,
   },
   {
-    pod: /^host-path-no-|unknown-handler$|-too-long-a-domain$/,
+    pod: /^host-path-no-|unknown-handler$|-too-long-a-domain$|^users-of-its-own$/,
     field: `settled ${main}.state.waiting.message`,
     berth: /^(MountVolume\.SetUp failed|Failed to create pod sandbox)/,
     reason: "a container that waits says for what",
@@ -154,7 +152,7 @@ const deliberate: readonly Entry[] = [
   },
 ];
 
-const ended = [...lives, ...beginnings, ...views].filter(({ until }) => until === hasEnded).map(({ name }) => name);
+const ended = plays.filter(({ until }) => until === hasEnded).map(({ name }) => name);
 
 const endsTwice =
   "the kubelet says that the pod has failed before or after its container has ended; when it goes both have";
@@ -243,7 +241,7 @@ const momentary: readonly Entry[] = [
     reason: untilDeleted,
   },
   {
-    pod: /ready-by-(named-)?(http|tcp|tls)$/,
+    pod: /ready-by-(named-)?(http|tcp|tls|redirect|redirect-elsewhere)$/,
     field: /^event Warning Unhealthy\b.*: connection (refused|reset by peer)$/,
     kubelet: [/^×[1-3]$/, undefined],
     berth: [/^×[1-3]$/, undefined],
@@ -269,7 +267,7 @@ const momentary: readonly Entry[] = [
     reason: "its container may be stopped while it is asked, and the kubelet asks again and again then",
   })),
   {
-    pod: /-unknown-handler$|-too-long-a-domain$/,
+    pod: /-unknown-handler$|-too-long-a-domain$|^users-of-its-own$/,
     field: /^event Warning FailedCreatePodSandBox\b/,
     kubelet: fewTimes,
     berth: fewTimes,

@@ -4,7 +4,7 @@ import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/objects.ts";
 import { type Bed, putManifest, type Side } from "./bed.ts";
-import { NODE_NAME, type Play, REGISTRY } from "./pod.ts";
+import { NODE_NAME, OF_NUMBER, type Play, PRIVATE_REGISTRY, REGISTRY } from "./pod.ts";
 import { MISSED, type Moment, type Rows, rowsOf } from "./rows.ts";
 import type { Watched } from "./watch.ts";
 
@@ -55,7 +55,7 @@ export async function live(stage: Stage, play: Play): Promise<() => Rows> {
   };
 }
 
-function manifestOf({ registry, nodeName, namespace }: Side, play: Play): Pod {
+function manifestOf({ registry, privateRegistry, nodeName, namespace }: Side, play: Play): Pod {
   const { metadata, spec, ...rest } = barePod(play.name, play.container, {
     // More than a busy machine needs to end a container that hears SIGTERM.
     terminationGracePeriodSeconds: 30,
@@ -73,7 +73,12 @@ function manifestOf({ registry, nodeName, namespace }: Side, play: Play): Pod {
       ...(play.afterwards?.kind === "taint the node" ? {} : { tolerations: [{ key: taint.key, operator: "Exists" }] }),
     },
   });
-  return JSON.parse(text.replaceAll(REGISTRY, registry).replaceAll(NODE_NAME, nodeName)) as Pod;
+  const own = [
+    [REGISTRY, registry],
+    [PRIVATE_REGISTRY, privateRegistry],
+    [NODE_NAME, nodeName],
+  ] as const;
+  return JSON.parse(own.reduce((before, [common, name]) => before.replaceAll(common, name), text)) as Pod;
 }
 
 async function begin({ bed, side }: Stage, play: Play): Promise<void> {
@@ -82,10 +87,16 @@ async function begin({ bed, side }: Stage, play: Play): Promise<void> {
   else await bed.kube.create(pods(side.namespace), pod);
 }
 
-async function intervene({ bed: { kube, plane }, side }: Stage, { name, afterwards }: Play): Promise<void> {
+async function intervene({ bed: { kube, plane }, side, watched }: Stage, { name, afterwards }: Play): Promise<void> {
   if (afterwards?.kind === "wait") return;
   if (afterwards?.kind === "debug") {
     await plane.kubectl(["debug", name, `--namespace=${side.namespace}`, ...(afterwards.debug ?? [])]);
+    return;
+  }
+  if (afterwards?.kind === "end the sandbox") return await side.endSandbox(watched.pod(name)?.metadata.uid ?? "");
+  if (afterwards?.kind === "change the image") {
+    const body = { spec: { containers: [{ name: "main", image: OF_NUMBER }] } };
+    await kube.patch(pods(side.namespace), name, { type: "strategic", body });
     return;
   }
   if (afterwards?.kind === "taint the node") {

@@ -18,7 +18,7 @@ export interface Play {
   readonly seen?: readonly ViewPart[];
   /** What somebody does to it once it is settled, and when it is settled anew. */
   readonly afterwards?: {
-    readonly kind: "wait" | "open gate" | "taint the node" | "debug";
+    readonly kind: "wait" | "open gate" | "taint the node" | "debug" | "change the image" | "end the sandbox";
     readonly until: (pod: Pod | undefined) => boolean;
     /** What `kubectl debug` is told beside the pod. */
     readonly debug?: readonly string[];
@@ -27,7 +27,13 @@ export interface Play {
 
 /** These stand in a pod for what is another one on each side. */
 export const REGISTRY = "REGISTRY";
+/** This one lets in whom the Secrets `private` and `private-older` of each namespace name. */
+export const PRIVATE_REGISTRY = "PRIVATE-HUB";
 export const NODE_NAME = "NODE-NAME";
+
+/** Images of a user who has a name, and of one who has a number. */
+export const OF_SAILOR = "berth.test/of-sailor:1";
+export const OF_NUMBER = "berth.test/of-number:1";
 
 export const statusOf = ({ status }: Pod, name = "main") =>
   allContainerStatuses(status).find((each) => each.name === name);

@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newTraces, traces } from "../../bed/traces.ts";
 import { type Bed, startBed } from "../../differential/bed.ts";
-import { beginnings } from "../../differential/beginnings.ts";
 import { compare, type Finding, fieldsOf, stale, tell } from "../../differential/compare.ts";
 import { lists } from "../../differential/deliberate.ts";
 import { live } from "../../differential/live.ts";
-import { lives } from "../../differential/lives.ts";
+import { plays as allPlays } from "../../differential/plays.ts";
 import { missed, type Rows, unseen } from "../../differential/rows.ts";
-import { views } from "../../differential/views.ts";
 import { watch } from "../../differential/watch.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 
@@ -22,7 +20,7 @@ setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("what differs from the reference kubelet");
 const wanted = process.env["BERTH_PODS"]?.split(",");
-const plays = [...lives, ...beginnings, ...views].filter(({ name }) => wanted === undefined || wanted.includes(name));
+const plays = allPlays.filter(({ name }) => wanted === undefined || wanted.includes(name));
 
 describe.skipIf(skip !== undefined)("beside the reference kubelet", () => {
   let before: readonly string[] = [];

@@ -121,3 +121,17 @@ test("how long a pod waits for its images stands behind why it waits, and whethe
     "x: images are being pulled (app:1 for 3m, try 3, app:2 for 2s; the container runtime does not tell how much of it is here)",
   );
 });
+
+test("whatever a container has said last stays in its line, and steers no terminal", () => {
+  const message = "bye\u001b[2J\r\ncluster  all is well\u009b31m\u007f";
+  const shown = podTable(
+    { pods: [{ ...pending, message }], refused: [{ file: "a.yaml", problem: "\u001b]0;x\u0007" }] },
+    now,
+  );
+  expect(shown.split("\n").slice(3)).toEqual([
+    String.raw`x: bye\u001b[2J\r\ncluster  all is well\u009b31m\u007f`,
+    "",
+    String.raw`a.yaml: refused: \u001b]0;x\u0007`,
+    "",
+  ]);
+});

@@ -1,12 +1,16 @@
 import { basename } from "node:path/posix";
 import type { PodListing, PodSummary } from "../agent/serve/pod-list.ts";
+import { inOneLine } from "../host/one-line.ts";
 import { ageOf } from "./age.ts";
 
 const HEADER = ["NAMESPACE", "POD", "READY", "STATE", "RESTARTS", "IP", "AGE", "START (ms)"];
 
 type Refusal = NonNullable<PodListing["refused"]>[number];
 
-/** The pods as a table; below it why those that are not well are not, what is refused, and whether the runtime is away. */
+/**
+ * The pods as a table; below it why those that are not well are not, what is refused, and whether the runtime is away. Among the words are
+ * a container's own: whatever they hold, they stay in their line and steer no terminal (CVE-2021-25743).
+ */
 export function podTable({ pods, refused = [], runtime }: PodListing, now = Date.now()): string {
   const isBlind = runtime !== undefined && runtime.state !== "ready";
   const blocks = [
@@ -17,7 +21,7 @@ export function podTable({ pods, refused = [], runtime }: PodListing, now = Date
   ];
   return `${blocks
     .filter((lines) => lines.length > 0)
-    .map((lines) => lines.join("\n"))
+    .map((lines) => lines.map(inOneLine).join("\n"))
     .join("\n\n")}\n`;
 }
 

@@ -141,3 +141,11 @@ test("images that are being pulled have a line while there are any", () => {
     "pulls    4 images: app:0 for 3m, app:1 for 30s, app:2 for 2s and 1 more",
   ]);
 });
+
+test("whatever a runtime or a server has said stays in its line, and steers no terminal", () => {
+  const message = "no\u001b[2J\ncluster  all is well\u009b31m";
+  const runtime = { state: "away", since: "2026-01-01T11:59:00Z", message } as const;
+  expect(statusText({ ...alone, runtime }, now).split("\n")[1]).toBe(
+    String.raw`runtime  away since 2026-01-01T11:59:00Z (60s): no\u001b[2J\ncluster  all is well\u009b31m`,
+  );
+});

@@ -1,4 +1,5 @@
 import type { AgentStatus, ClusterStatus, ConnectionStatus, Upkeep } from "../agent/serve/agent-status.ts";
+import { inOneLine } from "../host/one-line.ts";
 import { ageOf } from "./age.ts";
 
 type Row = readonly [name: string, text: string];
@@ -17,7 +18,7 @@ export function statusText(
     ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods says why)`],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
-  return rows.map(([name, text]) => `${name.padEnd(width)}  ${text}\n`).join("");
+  return rows.map(([name, text]) => `${name.padEnd(width)}  ${inOneLine(text)}\n`).join("");
 }
 
 function clusterRows({ server, connection, lease, nodeStatus, watch }: ClusterStatus, now: number): readonly Row[] {

@@ -69,6 +69,8 @@ for (const [sentence, fields, line] of texts)
 
 test("a message of two lines stays one line of text", () => {
   expect(textOf({}, "one\ntwo\r\u001b[2J")).toBe("warn  one\\ntwo\\r\\u001b[2J\n");
+  // JSON leaves these two as they are, and terminals obey them.
+  expect(textOf({ why: "\u009b2J" }, "three\u009b2J\u007f")).toBe('warn  three\\u009b2J\\u007f  why="\\u009b2J"\n');
 });
 
 test("an error in JSON has its type, message, code and causes, and no stack", () => {

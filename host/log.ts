@@ -1,4 +1,5 @@
 import pino from "pino";
+import { inOneLine } from "./one-line.ts";
 
 /** Fields use Kubernetes' names: `namespace`, `pod`, `uid`, `container`, `image`; errors go into `err`. */
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -86,15 +87,10 @@ function textLine(level: string, fields: LogFields, message: string): string {
   return `${time} ${level.padEnd(5)} ${inOneLine(message)}${rest === "" ? "" : ` ${rest}`}\n`;
 }
 
-/** Messages quote what others have said: a newline in it must not begin a line that looks like ours. */
-function inOneLine(text: string): string {
-  return text.replace(/\p{Cc}/gu, (char) => JSON.stringify(char).slice(1, -1));
-}
-
 /** A value that cannot be told (it holds itself, or throws when asked) costs the line nothing else. */
 function readableField(name: string, value: unknown): string {
   try {
-    return readableValue(name === "err" ? serializeError(value, MOST_CAUSES) : value);
+    return inOneLine(readableValue(name === "err" ? serializeError(value, MOST_CAUSES) : value));
   } catch (error) {
     return `<cannot be told: ${inOneLine(error instanceof Error ? error.message : typeof error)}>`;
   }

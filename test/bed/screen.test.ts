@@ -82,5 +82,5 @@ test("a terminal that is too low for all pods is told how much is missing", () =
 test("what a pod says cannot move the cursor", () => {
   const { written, screen } = fake({ isTTY: true, columns: 80, rows: 24 });
   screen.show({ pods: [{ ...web, message: "a\u001b[2Jb" }] });
-  expect(written[0]).toContain("web-node: a [2Jb");
+  expect(written[0]).toContain(String.raw`web-node: a\u001b[2Jb`);
 });

@@ -74,4 +74,7 @@ test("what cannot be used ends the start, and says why and what to do", async ()
   expect((await read({ passwd: withUser, users: failed("Error fetching ranges\n") })).space).toBe(
     "StartError: getsubids kubelet does not tell which ids pods may have: Error fetching ranges: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet",
   );
+  expect((await read({ passwd: withUser, users: failed("") })).space).toBe(
+    "StartError: getsubids kubelet does not tell which ids pods may have: it ended with code 1: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet",
+  );
 });

@@ -50,11 +50,18 @@ async function askForSubids({ exec, path }: IdSources): Promise<Subids | undefin
     if (!(error instanceof ExecError)) throw error;
     if (isNotInstalled(error)) return undefined;
     const said = error.stderr.trim();
+    const why = said === "" ? howItEnded(error) : said;
     throw new StartError(
-      `${error.argv.join(" ")} does not tell which ids pods may have: ${said === "" ? error.message : said}: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet`,
-      { cause: error },
+      `${error.argv.join(" ")} does not tell which ids pods may have: ${why}: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet`,
+      {
+        cause: error,
+      },
     );
   }
+}
+
+function howItEnded({ exitCode, message }: ExecError): string {
+  return exitCode === undefined ? message : `it ended with code ${exitCode}`;
 }
 
 function isNotInstalled({ cause }: ExecError): boolean {

@@ -76,6 +76,17 @@ test("a program that is not there has no exit code", async () => {
   expect(error.message).toContain("/does-not-exist");
 });
 
+const endings: readonly [sentence: string, argv: readonly [string, ...string[]], words: string][] = [
+  ["has failed", ["cat", "/hunter2"], "cat ended with code 1"],
+  ["was killed", ["timeout", "--signal=KILL", "0.05", "sleep", "60.1234"], "timeout was ended by SIGKILL"],
+  ["is not there", ["/does-not-exist", "hunter2"], "/does-not-exist could not be run: ENOENT"],
+  ["is no program", ["/etc/passwd", "hunter2"], "/etc/passwd could not be run: EACCES"],
+];
+for (const [sentence, argv, words] of endings)
+  test(`the message for a program that ${sentence} says how it ended, and none of its arguments`, async () => {
+    expect((await failureOf(exec.run(argv, patience))).message).toBe(words);
+  });
+
 test("neither input nor environment are part of an error", async () => {
   const options = { ...patience, stdin: "s3cret input", env: { TOKEN: "s3cret value" } };
   const error = await failureOf(exec.run(["/bin/false"], options));

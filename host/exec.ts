@@ -1,4 +1,7 @@
-/** A program that could not be run, failed, or did not end in time. Its input and environment are never part of it. */
+/**
+ * A program that could not be run, failed, or did not end in time. Its input and environment are never part of it, and its arguments, which
+ * may be secrets, not of the message.
+ */
 export class ExecError extends Error {
   override readonly name = "ExecError";
   readonly argv: readonly string[];
@@ -68,12 +71,12 @@ export function createExec(): Exec {
       signal?.addEventListener("abort", onAbort, { once: true });
       if (signal?.aborted) onAbort();
       try {
-        const { exitCode, failed, stdout, stderr, isMaxBuffer, shortMessage, cause } = await child;
+        const { exitCode, failed, stdout, stderr, isMaxBuffer, signal: killedBy, cause } = await child;
         if (!failed && ended.by === undefined) return { stdout, stderr };
         const why = {
           timeout: `did not end within ${timeoutMs} ms`,
           signal: "was given up",
-          failure: isMaxBuffer ? `printed more than ${maxOutputBytes} bytes` : (shortMessage ?? "failed"),
+          failure: isMaxBuffer ? `printed more than ${maxOutputBytes} bytes` : howItEnded(exitCode, killedBy, cause),
         }[ended.by ?? "failure"];
         killGroup(child.pid);
         throw new ExecError(argv, exitCode, String(stderr ?? ""), `${program} ${why}`, cause);
@@ -83,6 +86,14 @@ export function createExec(): Exec {
       }
     },
   };
+}
+
+/** execa has words for it too, all arguments among them. */
+function howItEnded(exitCode: number | undefined, killedBy: string | undefined, cause: unknown): string {
+  if (exitCode !== undefined) return `ended with code ${exitCode}`;
+  if (killedBy !== undefined) return `was ended by ${killedBy}`;
+  const code = cause instanceof Error && "code" in cause ? `: ${cause.code}` : "";
+  return `could not be run${code}`;
 }
 
 function killGroup(pid: number | undefined): void {

@@ -10,7 +10,8 @@ export type Rates = Readonly<Record<Exclude<Lane, "heartbeat">, Rate | undefined
 export interface Lanes {
   /**
    * Resolves when it is the request's turn, with what is to be called when it is over. One that `lasts`, as a watch does, waits for
-   * its turn and takes no place. One that `isUrgent` when a turn comes goes before others of its lane. Rejects with the signal's reason.
+   * its turn and takes no place. One that `isUrgent` when a turn comes, or a place is free, goes before others of its lane, save
+   * that every fourth goes to who waits longest. Rejects with the signal's reason.
    */
   enter(lane: Lane, lasts: boolean, signal: AbortSignal, isUrgent?: () => boolean): Promise<() => void>;
 }
@@ -36,7 +37,7 @@ export function createLanes(rates: Rates, clock: Clock): Lanes {
       const gate = gates[lane];
       if (gate === undefined) return leaveNothing;
       await gate.bucket.take(signal, isUrgent);
-      return lasts ? leaveNothing : await gate.places.enter(signal);
+      return lasts ? leaveNothing : await gate.places.enter(signal, isUrgent);
     },
   };
 }

@@ -94,6 +94,21 @@ describe("a bucket", () => {
 });
 
 describe("places", () => {
+  test("go to the urgent first, and every fourth to who waits longest", async () => {
+    const places = createPlaces(1);
+    const entered: string[] = [];
+    const isUrgent = new Set(["urgent 1", "urgent 2", "urgent 3", "urgent 4"]);
+    const all = ["first", "a", "b", ...isUrgent, "turned"].map(async (name) => {
+      const leave = await places.enter(always, () => isUrgent.has(name));
+      entered.push(name);
+      // It became so while it waited.
+      if (name === "urgent 1") isUrgent.add("turned");
+      leave();
+    });
+    await Promise.all(all);
+    expect(entered).toEqual(["first", "urgent 1", "urgent 2", "urgent 3", "a", "urgent 4", "turned", "b"]);
+  });
+
   test("are given in the order of coming, each once, and not to those who gave up", async () => {
     const places = createPlaces(1);
     const entered: string[] = [];

@@ -23,6 +23,18 @@ interface Waiting {
 const URGENT_IN_A_ROW = 3;
 const never = () => false;
 
+/** Says who of those that wait is next: the urgent, and after three of them who waits longest. */
+function createOrder(): (waiting: ReadonlySet<Waiting>) => Waiting | undefined {
+  let urgentInARow = 0;
+  return (waiting) => {
+    const [longest] = waiting;
+    const urgent = urgentInARow < URGENT_IN_A_ROW ? [...waiting].find(({ isUrgent }) => isUrgent()) : undefined;
+    const next = urgent ?? longest;
+    urgentInARow = next === longest ? 0 : urgentInARow + 1;
+    return next;
+  };
+}
+
 /** A token bucket. Without a rate nobody waits. */
 export function createBucket(rate: Rate | undefined, clock: Clock): Bucket {
   if (rate === undefined) return { take: () => Promise.resolve() };
@@ -32,7 +44,7 @@ export function createBucket(rate: Rate | undefined, clock: Clock): Bucket {
   const waiting = new Set<Waiting>();
   /** A timer for each that waits, in the order of their times. Whose turn it is, is decided when one rings. */
   const timers = new Set<() => void>();
-  let urgentInARow = 0;
+  const nextOf = createOrder();
 
   function fill(): void {
     const now = clock.now();
@@ -44,17 +56,9 @@ export function createBucket(rate: Rate | undefined, clock: Clock): Bucket {
   function addTurn(): void {
     const cancel = clock.wakeAt(clock.now() + (-tokens / qps) * 1000, () => {
       timers.delete(cancel);
-      giveTurn();
+      nextOf(waiting)?.go();
     });
     timers.add(cancel);
-  }
-
-  function giveTurn(): void {
-    const all = [...waiting];
-    const urgent = urgentInARow < URGENT_IN_A_ROW ? all.find(({ isUrgent }) => isUrgent()) : undefined;
-    const next = urgent ?? all[0];
-    urgentInARow = next === all[0] ? 0 : urgentInARow + 1;
-    next?.go();
   }
 
   /** Those behind who gave up move up. */
@@ -93,28 +97,32 @@ export function createBucket(rate: Rate | undefined, clock: Clock): Bucket {
 }
 
 export interface Places {
-  /** Resolves with the function that gives the place back; rejects with the signal's reason. */
-  enter(signal: AbortSignal): Promise<() => void>;
+  /**
+   * Resolves with the function that gives the place back; rejects with the signal's reason. Whoever is `isUrgent` when a place is free goes
+   * before those who are not, as at a `Bucket`.
+   */
+  enter(signal: AbortSignal, isUrgent?: () => boolean): Promise<() => void>;
 }
 
-/** So many at the same time; the others wait in the order of their coming. */
+/** So many at the same time; the others wait in the order of their coming, but for the urgent. */
 export function createPlaces(count: number): Places {
   let free = count;
-  const waiting = new Set<() => void>();
+  const waiting = new Set<Waiting>();
+  const nextOf = createOrder();
 
   function leaving(): () => void {
     let hasLeft = false;
     return () => {
       if (hasLeft) return;
       hasLeft = true;
-      const [next] = waiting;
+      const next = nextOf(waiting);
       if (next === undefined) free += 1;
-      else next();
+      else next.go();
     };
   }
 
   return {
-    enter(signal) {
+    enter(signal, isUrgent = never) {
       return new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason);
         if (free > 0) {
@@ -122,15 +130,16 @@ export function createPlaces(count: number): Places {
           return resolve(leaving());
         }
         const onAbort = () => {
-          waiting.delete(enter);
+          waiting.delete(one);
           reject(signal.reason);
         };
-        const enter = () => {
-          waiting.delete(enter);
+        const go = () => {
+          waiting.delete(one);
           signal.removeEventListener("abort", onAbort);
           resolve(leaving());
         };
-        waiting.add(enter);
+        const one = { isUrgent, go };
+        waiting.add(one);
         signal.addEventListener("abort", onAbort, { once: true });
       });
     },

@@ -465,13 +465,45 @@ test("a pod that ends while it starts gives its place to the next", async () => 
   ]);
 });
 
-test("a look that fails is told, and made again after two seconds", async () => {
+test("a look that fails is told, and made again after two seconds, and then after delays that double up to thirty", async () => {
+  let isAway = true;
   const { clock, loop, want, told } = createScene({
-    observe: () => Promise.reject(new CriError("UNAVAILABLE", "ListPodSandbox", "away")),
+    observe: async (uid) => {
+      if (isAway) throw new CriError("UNAVAILABLE", "ListPodSandbox", "away");
+      return nothingObserved(uid, "shop", uid);
+    },
   });
-  loop.wake(want("web"));
-  await clock.advance(4000);
-  expect(told()).toEqual(["0s web: blind", "2s web: blind", "4s web: blind"]);
+  const uid = want("web");
+  const blindAt = () => told().flatMap((line) => (line.endsWith("blind") ? [line.split(" ")[0]] : []));
+  loop.wake(uid);
+  await clock.advance(121_000);
+  expect(blindAt()).toEqual(["0s", "2s", "6s", "14s", "30s", "60s", "90s", "120s"]);
+  // Whoever wakes it meanwhile is heard at once, and makes nothing later.
+  loop.wake(uid);
+  await clock.advance(29_000);
+  expect(blindAt()).toEqual(["121s", "150s"]);
+  // What was away is back, and away again.
+  loop.forgive();
+  loop.wake(uid);
+  await clock.advance(2_000);
+  expect(blindAt()).toEqual(["150s", "152s"]);
+  isAway = false;
+  await clock.advance(4_000);
+  isAway = true;
+  loop.wake(uid);
+  await clock.advance(2_000);
+  expect(blindAt().slice(-2)).toEqual(["156s", "158s"]);
+});
+
+test("a decision that keeps failing is made again after delays that double", async () => {
+  const { clock, loop, want, told } = createScene({
+    report() {
+      throw new TypeError("undefined is not an object");
+    },
+  });
+  loop.wake(want("odd"));
+  await clock.advance(60_000);
+  expect(told()).toEqual([0, 2, 6, 14, 30, 60].map((seconds) => `${seconds}s odd: blind`));
 });
 
 test("a pod of which nothing is left is finished once, and a wake in its last turn begins it anew", async () => {

@@ -4,7 +4,7 @@ import { forgiveOutages, forgiveReference } from "./decide/memory.ts";
 import type { Settings } from "./decide/settings.ts";
 import type { Rooms } from "./rooms.ts";
 import { createStarts } from "./starts.ts";
-import { abortBackground, enterLoop, type Hallway, type PodInLoop, takeTurn } from "./turn.ts";
+import { abortBackground, enterLoop, forgetFailedLooks, type Hallway, type PodInLoop, takeTurn } from "./turn.ts";
 
 export interface LoopSettings {
   readonly clock: Clock;
@@ -79,7 +79,10 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
   }
 
   function forgive(): void {
-    for (const pod of pods.values()) pod.memory = forgiveOutages(pod.memory);
+    for (const pod of pods.values()) {
+      pod.memory = forgiveOutages(pod.memory);
+      forgetFailedLooks(pod);
+    }
   }
 
   function tellOf(uid: PodUid, key: string): void {

@@ -2,6 +2,7 @@ import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
 import { priorityOf } from "../proto/kubernetes/priority.ts";
 import { type Action, type ActionLane, identityOf, laneOf } from "./decide/action.ts";
+import { type Backoff, delayOf } from "./decide/backoff.ts";
 import type { DesiredNow } from "./decide/desired.ts";
 import {
   type ActionResult,
@@ -44,6 +45,10 @@ export interface PodInLoop {
   /** Whether a look has succeeded; and the time of the first look, as long as none has. */
   isSeen: boolean;
   blindSince: number | undefined;
+  /** How many looks and decisions have failed in a row, each made when it was due. */
+  failedLooks: number;
+  /** When the next look after one that has failed is due. */
+  retryAt: number | undefined;
   /**
    * What was done with success since the last decision, and how often in a row it had failed before: to see through a runtime that
    * only says so.
@@ -63,6 +68,8 @@ export function enterLoop(uid: PodUid): PodInLoop {
     cancelTimer: undefined,
     isSeen: false,
     blindSince: undefined,
+    failedLooks: 0,
+    retryAt: undefined,
     justDone: new Map(),
   };
 }
@@ -74,11 +81,11 @@ interface Look {
   readonly observed: ObservedPod;
 }
 
-const BLIND_RETRY_MS = 2_000;
+const BLIND_RETRY: Backoff = { firstMs: 2_000, longestMs: 30_000 };
 
 /** One turn: look, decide, report, act. True when nothing is left of the pod. Never rejects. */
 export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> {
-  const { rooms, clock } = hall;
+  const { rooms } = hall;
   pod.turn = new AbortController();
   const wanted = rooms.desired(pod.uid);
   if (wanted === "unknown") return false;
@@ -89,7 +96,7 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   } catch (error) {
     rooms.blind(pod.uid, error);
     reportUnseen(hall, pod, wanted, error);
-    lookAgain(hall, pod, clock.now() + BLIND_RETRY_MS);
+    lookAgainLater(hall, pod);
     return false;
   }
   pod.isSeen = true;
@@ -105,9 +112,10 @@ export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> 
   } catch (error) {
     // A mistake of ours, or a pod that no API server lets through: the other pods go on.
     rooms.blind(pod.uid, error);
-    lookAgain(hall, pod, clock.now() + BLIND_RETRY_MS);
+    lookAgainLater(hall, pod);
     return false;
   }
+  forgetFailedLooks(pod);
   pod.memory = decision.memory;
   lookAgain(hall, pod, decision.lookAgainAt);
   if (decision.stage.kind === "finished") return true;
@@ -125,7 +133,7 @@ function reportUnseen({ clock, rooms }: Hallway, pod: PodInLoop, wanted: Desired
   pod.blindSince ??= clock.now();
   // Negative where the clock was set back.
   const blindMs = clock.now() - pod.blindSince;
-  if (wanted === undefined || pod.isSeen || (blindMs >= 0 && blindMs < BLIND_RETRY_MS)) return;
+  if (wanted === undefined || pod.isSeen || (blindMs >= 0 && blindMs < BLIND_RETRY.firstMs)) return;
   const why = `what of the pod runs is not known yet: ${error instanceof Error ? error.message : error}`;
   const stage = wanted.termination === undefined ? "syncing" : "terminating";
   rooms.report(pod.uid, wanted, unseenStatus(wanted, why), stage);
@@ -143,6 +151,26 @@ function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }:
 function isBesideTurns(action: Action): boolean {
   const lane = laneOf(action);
   return lane === "background" || lane === "stop";
+}
+
+/** Of nothing that failed is the next delay made longer: who has succeeded, or heard that what was away is back. */
+export function forgetFailedLooks(pod: PodInLoop): void {
+  pod.failedLooks = 0;
+  pod.retryAt = undefined;
+}
+
+/**
+ * After a look or a decision that failed. A mistake may stay for as long as its pod does, and so may a file that cannot be read: what is
+ * tried for ever is tried more and more seldom. A wake in between, of which there may be many at once, tries once more and delays nothing.
+ */
+function lookAgainLater(hall: Hallway, pod: PodInLoop): void {
+  const now = hall.clock.now();
+  const isEarly = pod.retryAt !== undefined && now < pod.retryAt && pod.retryAt - now <= BLIND_RETRY.longestMs;
+  if (!isEarly) {
+    pod.failedLooks++;
+    pod.retryAt = now + delayOf(BLIND_RETRY, pod.failedLooks);
+  }
+  lookAgain(hall, pod, pod.retryAt);
 }
 
 /** The one timer of a pod: a new due time takes the place of the old one. */

@@ -47,6 +47,12 @@ const rows: readonly [
     1,
     ["1.login", "11.log", "12.log", "a1.log"],
   ],
+  [
+    "a number that no attempt can have makes no log an older one, and stays",
+    ["2.log", "20261122000000.log"],
+    2,
+    ["2.log", "20261122000000.log"],
+  ],
   ["what is not there is removed already", ["2.log"], 1, ["2.log"]],
 ];
 for (const [sentence, files, attempt, left, others = []] of rows)

@@ -1,5 +1,6 @@
 import type { Files } from "../../host/files.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { attemptOfLog } from "../decide/log-name.ts";
 import { containerLogPath, podLogFolder } from "../translate/log-path.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
@@ -44,17 +45,11 @@ export async function removeInstanceLogs(
   if (!folders.some(({ name, kind }) => name === container && kind === "directory")) return;
   const folder = `${podFolder}/${container}`;
   const all = ((await logs.list(folder)) ?? []).flatMap(({ name }) => {
-    const number = attemptOf(name);
+    const number = attemptOfLog(name);
     return number === undefined ? [] : [{ name, number }];
   });
   const newest = Math.max(...all.map(({ number }) => number));
   const isOver = ({ number }: (typeof all)[number]) =>
     number <= attempt && number < newest && (number === attempt || !others.includes(number));
   for (const { name } of all.filter(isOver)) await logs.remove(`${folder}/${name}`);
-}
-
-/** `3.log`, and of rotation `3.log.20060102-150405`, with `.gz` or `.tmp` behind it: all are of attempt 3. */
-function attemptOf(file: string): number | undefined {
-  const [, digits] = /^(\d+)\.log(\.|$)/.exec(file) ?? [];
-  return digits === undefined ? undefined : Number(digits);
 }

@@ -28,6 +28,12 @@ const rows: readonly [sentence: string, files: readonly string[], exist: boolean
       { a: 10 },
     ],
     ["a rotated log", ["/logs/shop_web_u/a/3.log.20260101-000000.gz"], true, { a: 3 }],
+    [
+      "a number that no attempt can have",
+      ["/logs/shop_web_u/a/20261122000000.log", "/logs/shop_web_u/a/2.log", "/logs/shop_web_u/b/4294967295.log"],
+      true,
+      { a: 2 },
+    ],
     ["each container's own", ["/logs/shop_web_u/a/1.log", "/logs/shop_web_u/b/2.log"], true, { a: 1, b: 2 }],
     [
       "files that are no logs",

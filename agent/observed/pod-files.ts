@@ -1,5 +1,6 @@
 import type { Files } from "../../host/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
+import { attemptOfLog } from "../decide/log-name.ts";
 import { instanceKey } from "../decide/observed.ts";
 import type { Owner } from "./from-cri.ts";
 
@@ -102,6 +103,6 @@ function looksLikeUid(name: string): boolean {
 
 /** The highest N of the files `N.log` in a container's log folder, as `restartCount` counts. */
 async function newestLog(logs: Files, folder: string): Promise<number | undefined> {
-  const numbers = ((await logs.list(folder)) ?? []).flatMap(({ name }) => /^(\d+)\.log/.exec(name)?.[1] ?? []);
-  return numbers.length === 0 ? undefined : Math.max(...numbers.map(Number));
+  const numbers = ((await logs.list(folder)) ?? []).flatMap(({ name }) => attemptOfLog(name) ?? []);
+  return numbers.length === 0 ? undefined : Math.max(...numbers);
 }

@@ -125,6 +125,12 @@ const absent = new Map([[image, { present: false }]]) as ObservedPod["images"];
 
 const prepares = (more: Partial<Container> = {}) => pod({ initContainers: [{ name: "first", image, ...more }] });
 const served = pod({ initContainers: [{ name: "proxy", image, restartPolicy: "Always" }] });
+const proxy = (name: string): Container => ({ name, image, restartPolicy: "Always" });
+const sidecars = pod({
+  initContainers: [proxy("one"), { name: "setup", image }, proxy("two")],
+  ephemeralContainers: [{ name: "debug", image }],
+});
+const stopsGone = (name: string) => `stop container ${name} within 30s: its manifest is gone`;
 const drain = { preStop: { exec: { command: ["drain"] } } };
 const unhealthy = new Map([["a0" as ContainerId, { isStarted: true, isReady: false, failed: "liveness" as const }]]);
 
@@ -594,6 +600,30 @@ const rows: readonly Row[] = [
     desired: desired(served),
     observed: seen([sandbox({ ready: false })], [running("proxy"), running()]),
     says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
+  },
+  {
+    name: "sidecars wait for app containers, and for nobody else",
+    desired: desired(sidecars, { ...ending(30), source: { kind: "api" } }),
+    observed: seen([sandbox()], [running("debug"), running(), running("two"), running("setup"), running("one")]),
+    says: `terminating, Running, running: ${["debug", "a", "setup"].map(stopsGone).join("; ")}; again in 30s`,
+  },
+  {
+    name: "a container that was added to look into the pod holds no sidecar up",
+    desired: desired(sidecars, { ...ending(30), source: { kind: "api" } }),
+    observed: seen([sandbox()], [running("debug"), exited(), running("two"), exited("setup"), running("one")]),
+    says: `terminating, Running, Error: ${["debug", "two"].map(stopsGone).join("; ")}; again in 30s`,
+  },
+  {
+    name: "nor does an init container that runs to its end",
+    desired: desired(sidecars, { ...ending(30), source: { kind: "api" } }),
+    observed: seen([sandbox()], [running("setup"), running("one")]),
+    says: `terminating, Pending, PodInitializing: ${["setup", "one"].map(stopsGone).join("; ")}`,
+  },
+  {
+    name: "when the grace is over, sidecars wait for nobody",
+    desired: desired(sidecars, { ...ending(30, now - 30_000), source: { kind: "api" } }),
+    observed: seen([sandbox()], [running(), running("one")]),
+    says: "terminating, Running, running: stop container a within 2s: its manifest is gone; stop container one within 2s: its manifest is gone",
   },
   {
     name: "a stop that failed is tried again, not at once",

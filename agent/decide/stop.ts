@@ -1,5 +1,5 @@
 import { containerNamed, sidecarsOf } from "../../proto/kubernetes/containers.ts";
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { ObservedContainer } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
 
@@ -40,14 +40,13 @@ export function proposeStop(
 }
 
 /**
- * Those of the containers that run whose turn it is to be stopped. A sidecar is stopped when what it serves has ended: all containers
- * that are none, and the sidecars behind it.
+ * Those of the containers that run whose turn it is to be stopped. A sidecar is stopped when what it serves has ended: all app containers,
+ * and the sidecars behind it. Init containers that run to their end, and those that were added to look into the pod, hold nobody up.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-with-sidecars
  */
-export function stoppedInTurn(pod: Pod, running: readonly ObservedContainer[]): readonly ObservedContainer[] {
-  const sidecars = sidecarsOf(pod.spec).map(({ name }) => name);
-  // Whatever is no sidecar stands behind all of them.
-  const placeOf = ({ name }: ObservedContainer) => (sidecars.includes(name) ? sidecars.indexOf(name) : sidecars.length);
-  const last = Math.max(...running.map(placeOf));
-  return running.filter((container) => placeOf(container) === last);
+export function stoppedInTurn({ spec }: Pod, running: readonly ObservedContainer[]): readonly ObservedContainer[] {
+  const runs = ({ name }: Container) => running.some((container) => container.name === name);
+  const sidecars = sidecarsOf(spec);
+  const next = spec.containers.some(runs) ? undefined : sidecars.findLast(runs);
+  return running.filter(({ name }) => name === next?.name || !sidecars.some((sidecar) => sidecar.name === name));
 }

@@ -82,7 +82,10 @@ function stopSignalOf({ lifecycle }: Container, facts: NodeFacts): { readonly st
   return signal === undefined ? {} : { stopSignal: criSignalOf(signal) };
 }
 
-/** By the last three an agent that has lost the pod stops the container as the pod wanted it. */
+/**
+ * Ports, hook and graces are for a kubelet that may have the node after us, which reads them where it removes a container of a state that
+ * nobody knows. Here, as with the kubelet, what nobody asks for any more is stopped without its hook and with the shortest grace.
+ */
 function annotationsOf({ pod, container, attempt, crashes, hash }: ContainerScene): Record<string, string> {
   const { ports, lifecycle, terminationMessagePath, terminationMessagePolicy } = container;
   const optional = {

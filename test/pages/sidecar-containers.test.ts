@@ -154,6 +154,19 @@ describe("Sidecar containers and Pod lifecycle", () => {
       .map(({ role }) => role.replace(/.*\//, ""));
     expect(names.slice(0, 3)).toEqual(["a", "two", "one"]);
   });
+
+  test("a container that was added to look into the pod, and is deaf to SIGTERM, keeps no sidecar from its turn", async () => {
+    const deaf = { onTerm: "ignores" } as const;
+    const { stage } = await runPod({ spec: proxied, programs: { debug: deaf } });
+    await stage.debug("web", { name: "debug", image: "busybox:1" });
+    await stage.remove("web", 10);
+    await stage.advance("1m");
+    expect(happenings(stage, / (a|proxy|debug) stopped/)).toEqual([
+      "0s a stopped",
+      "0s proxy stopped",
+      "10s debug stopped",
+    ]);
+  });
 });
 
 describe("Jobs with sidecar containers", () => {

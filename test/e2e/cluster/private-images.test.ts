@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { RemoveImageRequest, RemoveImageResponse } from "../../../proto/cri/gen/api.ts";
+import {
+  ImageStatusRequest,
+  ImageStatusResponse,
+  RemoveImageRequest,
+  RemoveImageResponse,
+} from "../../../proto/cri/gen/api.ts";
 import type { TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
 import type { Pod, PullPolicy } from "../../../proto/kubernetes/gen/types.ts";
 import { callCri } from "../../bed/cri-call.ts";
@@ -140,6 +145,12 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
       await cluster.node.startAgent();
       await until("its record is gone", 15_000, async () => (await readdir(folder)).length === 1);
       await importImages(containerd, [{ ...built, name: image }]);
+      const question = ImageStatusRequest.fromPartial({ image: { image } });
+      await until("the runtime's CRI has heard of it", 15_000, async () => {
+        const asked = [ImageStatusRequest, question] as const;
+        const answer = await callCri(containerd.endpoint, "ImageService/ImageStatus", asked, ImageStatusResponse);
+        return answer.image !== undefined;
+      });
       await apply("of-hand", "Never");
       await see("of-hand", "it is up", isUp);
     } finally {

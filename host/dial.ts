@@ -5,7 +5,7 @@ import { connect } from "node:net";
 /**
  * Somebody could not be reached, or did not answer in time: `code` is the kernel's (`ECONNREFUSED`), or `ETIMEDOUT`; `ENOTTLS` for a server
  * that was asked over TLS and answers in plain text, `ENOTHTTP` for one whose answer cannot be read, `EOF` for one that hangs up before, and
- * `EUNFINISHED` for one that begins to answer and does not come to an end in time.
+ * `EUNFINISHED` for one whose answer has begun, and breaks off or does not come to an end in time.
  */
 export class DialError extends Error {
   override readonly name = "DialError";
@@ -92,8 +92,11 @@ export async function httpGet(
   try {
     return await within(options, ask);
   } catch (error) {
-    if (!hasBegun || !(error instanceof DialError) || error.code !== "ETIMEDOUT") throw error;
-    const words = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+    if (!hasBegun || !(error instanceof DialError) || error.code === "ECANCELED") throw error;
+    const words =
+      error.code === "ETIMEDOUT"
+        ? "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+        : error.message;
     throw new DialError("EUNFINISHED", words, { cause: error });
   }
 }

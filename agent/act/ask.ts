@@ -99,6 +99,11 @@ async function runHttp(call: HttpEnquiry, { timeoutMs, signal }: DialOptions): P
   } catch (error) {
     // Once: who leads from plain HTTP back to HTTPS is asked no more.
     const isPlain = url.startsWith("https:") && error instanceof DialError && error.code === "ENOTTLS";
+    const isUnfinished = error instanceof DialError && error.code === "EUNFINISHED";
+    // Who calls a hook has been heard, whatever comes behind the status.
+    if (isUnfinished && takesAnyAnswer === true) return success();
+    // As with the kubelet: the status is not judged without its body.
+    if (isUnfinished) return { result: "error", verdict: "failure", message: wordsOf(error) };
     const left = Math.max(1, deadline - performance.now());
     const inPlainText =
       isPlain && takesAnyAnswer === true ? await askInPlainText(call, { timeoutMs: left, signal }) : undefined;

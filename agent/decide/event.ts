@@ -235,7 +235,7 @@ function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: Con
 /** What is told of the answer to a probe; nothing of one that is as it should be. */
 export function eventOfProbe(
   kind: ProbeKind,
-  { result, message }: ProbeOutcome,
+  { result, verdict, message }: ProbeOutcome,
   container: string,
 ): PodEvent | undefined {
   const word = `${kind[0]?.toUpperCase()}${kind.slice(1)} probe`;
@@ -247,7 +247,11 @@ export function eventOfProbe(
     case "failure":
       return warning("Unhealthy", `${word} failed: ${message}`, container);
     case "error":
-      return warning("Unhealthy", `${word} errored and resulted in unknown state: ${message}`, container);
+      return warning(
+        "Unhealthy",
+        `${word} errored and resulted in ${verdict ?? "unknown"} state: ${message}`,
+        container,
+      );
   }
 }
 

@@ -17,9 +17,11 @@ import type { ContainerHealth } from "./observed.ts";
 export const probeKinds = ["startup", "liveness", "readiness"] as const;
 export type ProbeKind = (typeof probeKinds)[number];
 
-/** The answer to one try; `error` where nothing could be asked, so that it says nothing of the container. */
+/** The answer to one try; `error` where nothing could be asked, or the answer not be read, so that it says nothing of the container. */
 export interface ProbeOutcome {
   readonly result: "success" | "warning" | "failure" | "error";
+  /** Of an error: what the kubelet calls the state in which it results, though nothing comes of it. */
+  readonly verdict?: "failure";
   readonly message: string;
   /** The server, `host:port`, that was asked over TLS and answers in plain HTTP. */
   readonly askedInPlainText?: string;

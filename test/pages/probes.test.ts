@@ -417,6 +417,19 @@ describe("Probe results", () => {
     expect((await warningsOf(stage))[0]).toMatch(/Liveness probe errored and resulted in unknown state: /);
   });
 
+  test("httpGet: an answer that breaks off leads to nothing either, whatever its status", async () => {
+    const port = await listen(
+      createTcpServer((socket) => {
+        socket.on("error", () => undefined);
+        socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc"));
+      }),
+    );
+    const stage = await runOnNode({ httpGet: { port } });
+    expect(await firstWarning(stage)).toBe(
+      "1x Warning Unhealthy: Readiness probe errored and resulted in failure state: unexpected EOF",
+    );
+  });
+
   test("a container without a probe passes it", async () => {
     const { stage } = await runPod();
     expect(await stage.shown()).toEqual(["web Running, ready: a running"]);

@@ -35,6 +35,16 @@ const rows: readonly Unrunnable[] = [
     says: "pod-level resources",
   },
   {
+    title: "a restart of all its containers, whose gate is off here",
+    pod: podOf("all-again", {
+      restartPolicy: "Never",
+      restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [88] } }],
+    }),
+    phase: "Failed",
+    reasons: ["PodFeatureUnsupported"],
+    says: "Pod requires node features that are not available: RestartAllContainersOnContainerExits",
+  },
+  {
     title: "users of its own, which this runtime cannot give",
     pod: podOf("own-users", {}, { hostUsers: false }),
     phase: "Pending",
@@ -108,7 +118,7 @@ let endWatch: () => void;
 const shown = new Map<string, string[]>();
 
 beforeAll(async () => {
-  node = await startNode();
+  node = await startNode({ configuration: { featureGates: { RestartAllContainersOnContainerExits: false } } });
   const busybox = (await buildTestImages()).find(({ name }) => name === busyboxImage)!;
   await importImages(node.containerd, [
     copyImage(busybox, ofSailor, "sailor"),

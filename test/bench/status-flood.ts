@@ -26,7 +26,7 @@ export interface Flood {
   readonly lastedMs: number;
   /** How old the oldest word was that the API did not show yet, every 50 ms from the first one on. */
   readonly ages: readonly number[];
-  /** How many words the API has shown: of several on one pod that wait, the last alone is sent. */
+  /** How many words the API has shown meanwhile: of several on one pod that wait, the last alone is sent. */
   readonly shown: number;
 }
 
@@ -55,7 +55,8 @@ export async function measureFlood(
   const changes = await runFlood({ kubeconfig, nodeName, ...FLOOD, rate, lastMs });
   await pause(AFTER_MS);
   const ages = oldestUntold(changes, sightings, timesOf(changes, STEP_MS));
-  return { lastedMs: lastMs, ages, shown: sightings.length };
+  const end = changes.at(-1)?.at ?? 0;
+  return { lastedMs: lastMs, ages, shown: sightings.filter(({ at }) => at <= end).length };
 }
 
 async function runFlood(order: FloodOrder): Promise<readonly StatusChange[]> {

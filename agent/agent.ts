@@ -338,6 +338,7 @@ function touchedBy(action: Action, { sandboxId, containerId }: Done, pod: Pod | 
     }
     case "runHook":
       return { kind: "hook", id: action.id, instance: instanceKey(action), isPending: false };
+    case "runPreStop":
     case "stopContainer":
       return { kind: "container", id: action.id };
     case "stopSandbox":

@@ -21,7 +21,7 @@ import { clearedMark, containerFolder, isPathPart, postStartMark } from "../tran
 import { refuseLinksToLog, removeInstanceLogs } from "./container-logs.ts";
 import type { CredentialProviders } from "./credential-providers.ts";
 import { readEnvFiles } from "./env-files.ts";
-import { markPostStart, runPostStart, stopContainer } from "./hook.ts";
+import { markPostStart, runPostStart, runPreStop, stopContainer } from "./hook.ts";
 import { makeHostsFile } from "./hosts.ts";
 import type { ImageRecords } from "./image-records.ts";
 import type { LoginFiles } from "./node-logins.ts";
@@ -86,6 +86,8 @@ export async function act(settings: ActSettings, scene: ActScene, action: Action
       return {};
     case "runHook":
       return await runPostStart(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
+    case "runPreStop":
+      return await runPreStop(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
     case "stopContainer":
       return await stopContainer(hookSettings(settings), { ...scene, pod: scene.desired?.pod }, action, signal);
     case "removeContainer":

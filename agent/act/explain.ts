@@ -11,6 +11,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   createContainer: "CreateContainerError",
   startContainer: "RunContainerError",
   runHook: "PostStartHookError",
+  runPreStop: "KillContainerError",
   stopContainer: "KillContainerError",
   removeContainer: "RemoveContainerError",
   stopSandbox: "KillPodSandboxError",

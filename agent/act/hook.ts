@@ -61,36 +61,41 @@ export async function runPostStart(
 }
 
 /**
- * Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Answers how the hook was asked, and why it
- * has failed, if it has, which keeps nobody from stopping. Rejects with `CriError`.
+ * Runs the `preStop` hook of a container, within the grace. Answers how it was asked, and why it has failed, if it has, which keeps nobody
+ * from stopping: an event tells of it, and the log why. Rejects only when it is given up.
  */
-export async function stopContainer(
+export async function runPreStop(
   settings: HookSettings,
   { pod, observed }: HookScene,
-  { name, id, gracePeriodSeconds, preStop }: Extract<Action, { kind: "stopContainer" }>,
+  { name, id, gracePeriodSeconds }: Pick<Extract<Action, { kind: "runPreStop" }>, "name" | "id" | "gracePeriodSeconds">,
   signal: AbortSignal,
-): Promise<HookAsked & { readonly hookFailure?: string }> {
-  const { runtime, clock } = settings;
+): Promise<PreStopped> {
   const container = pod && containerNamed(pod, name);
-  const hook = preStop === true ? container?.lifecycle?.preStop : undefined;
-  if (pod === undefined || container === undefined || hook === undefined) {
-    await runtime.stopContainer(id, gracePeriodSeconds, { signal });
-    return {};
-  }
-  const begunAt = clock.now();
-  let failed: { readonly hookFailure?: string } = {};
-  let asked: HookAsked = {};
+  const hook = container?.lifecycle?.preStop;
+  if (pod === undefined || container === undefined || hook === undefined) return {};
+  const limits = { timeoutMs: gracePeriodSeconds * 1000, signal };
   try {
-    const limits = { timeoutMs: gracePeriodSeconds * 1000, signal };
-    asked = await runHook(settings, hook, { pod, observed, container, id }, limits);
+    return await runHook(settings, hook, { pod, observed, container, id }, limits);
   } catch (error) {
-    // Whatever the hook says, the container is stopped; an event tells of it, and the log why.
     signal.throwIfAborted();
-    failed = { hookFailure: error instanceof Error ? error.message : String(error) };
+    return { hookFailure: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Rejects with `CriError`. */
+export async function stopContainer(
+  settings: HookSettings,
+  scene: HookScene,
+  action: Extract<Action, { kind: "stopContainer" }>,
+  signal: AbortSignal,
+): Promise<PreStopped> {
+  const { runtime, clock } = settings;
+  const { id, gracePeriodSeconds, preStop } = action;
+  const begunAt = clock.now();
+  const told = preStop === true ? await runPreStop(settings, scene, action, signal) : {};
   const usedSeconds = Math.max(0, Math.floor((clock.now() - begunAt) / 1000));
   await runtime.stopContainer(id, Math.max(gracePeriodSeconds - usedSeconds, SHORTEST_GRACE_SECONDS), { signal });
-  return { ...asked, ...failed };
+  return told;
 }
 
 /** How a hook was asked, where users are told of it. */
@@ -98,6 +103,8 @@ interface HookAsked {
   /** The server of an HTTPS hook that answers in plain HTTP alone. */
   readonly askedInPlainText?: string;
 }
+
+type PreStopped = HookAsked & { readonly hookFailure?: string };
 
 interface Hooked {
   readonly pod: Pod;

@@ -29,6 +29,15 @@ export type Action =
   | { readonly kind: "startContainer"; readonly name: string; readonly id: ContainerId; readonly attempt: number }
   /** The `postStart` hook of a container that has just been started. */
   | { readonly kind: "runHook"; readonly name: string; readonly id: ContainerId; readonly attempt: number }
+  /** The `preStop` hook of a container whose turn to be stopped is still to come; it is part of the same grace. */
+  | {
+      readonly kind: "runPreStop";
+      readonly name: string;
+      readonly id: ContainerId;
+      readonly gracePeriodSeconds: number;
+      readonly why: string;
+      readonly isForSandbox?: true;
+    }
   | {
       readonly kind: "stopContainer";
       readonly name: string;
@@ -75,6 +84,8 @@ export function describe(action: Action): string {
       return `start container ${action.name} (attempt ${action.attempt})`;
     case "runHook":
       return `run the postStart hook of container ${action.name} (attempt ${action.attempt})`;
+    case "runPreStop":
+      return `run the preStop hook of container ${action.name} within ${action.gracePeriodSeconds}s: ${action.why}`;
     case "stopContainer":
       return `stop container ${action.name}${action.preStop ? ", its preStop hook first," : ""} within ${action.gracePeriodSeconds}s: ${action.why}`;
     case "removeContainer":
@@ -109,6 +120,7 @@ export function subjectOf(action: Action): string {
       return `container ${action.name}`;
     case "runHook":
       return `hook of container ${action.id}`;
+    case "runPreStop":
     case "stopContainer":
     case "removeContainer":
       return `end of container ${action.id}`;
@@ -146,6 +158,7 @@ export function laneOf(action: Action): ActionLane {
     case "pullImage":
     case "runHook":
       return "background";
+    case "runPreStop":
     case "stopContainer":
       return "stop";
     case "removeContainer":

@@ -1,5 +1,6 @@
 import { allContainerStatuses, allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Action } from "./action.ts";
 import { NETWORK_IS_NOT_READY } from "./awaited.ts";
 import type { SourceKind } from "./desired.ts";
 import { formatGoDuration } from "./go-duration.ts";
@@ -46,10 +47,9 @@ export function eventsAtBegin({ action }: Pick<Beginning, "action">, scene: Even
     }
     case "runSandbox":
       return action.attempt === 0 ? [] : sandboxEvents();
-    case "stopContainer": {
-      const { name, event = `Stopping container ${name}`, isForSandbox } = action;
-      return [...(isForSandbox ? sandboxEvents() : []), normal("Killing", event, name)];
-    }
+    case "runPreStop":
+    case "stopContainer":
+      return killingEvents(action);
     case "prepareVolumes":
     case "startContainer":
     case "runHook":
@@ -79,6 +79,7 @@ export function eventsAtEnd(
       return [normal("Created", "Container created", action.name)];
     case "startContainer":
       return [normal("Started", "Container started", action.name)];
+    case "runPreStop":
     case "stopContainer":
       return [
         ...plainTextEvents(result.askedInPlainText),
@@ -103,6 +104,15 @@ export function longPullEvent(pod: Pod | undefined, image: string, lastedMs: num
   const container = containerOf(pod, image);
   const what = `Still pulling image "${container?.image ?? image}" after ${formatGoDuration(lastedMs)}`;
   return normal("Pulling", what, container?.name);
+}
+
+/** Told of whatever is done first to stop a container: its hook, where that runs ahead, or the stop itself. */
+function killingEvents({
+  name,
+  event = `Stopping container ${name}`,
+  isForSandbox,
+}: Pick<Extract<Action, { kind: "stopContainer" }>, "name" | "event" | "isForSandbox">): readonly PodEvent[] {
+  return [...(isForSandbox ? sandboxEvents() : []), normal("Killing", event, name)];
 }
 
 /** Told of whatever is done first to replace a sandbox, and once for all of it. */
@@ -153,6 +163,7 @@ function failureEvents(
       return [warning("Failed", `Error: ${message.replaceAll(action.id, action.name)}`, action.name)];
     case "runHook":
       return [warning("FailedPostStartHook", "PostStartHook failed", action.name)];
+    case "runPreStop":
     case "stopContainer":
       return [killFailure("KillContainer", action.name, reason, message)];
     case "stopSandbox":

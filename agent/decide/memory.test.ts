@@ -4,6 +4,7 @@ import type { Action } from "./action.ts";
 import {
   type ActionResult,
   emptyMemory,
+  forgetUnderWay,
   forgiveOutages,
   forgiveReference,
   ofThisRevision,
@@ -31,6 +32,7 @@ const create: Action = {
   why: "",
 };
 const start: Action = { kind: "startContainer", name: "a", id: "c" as ContainerId, attempt: 3 };
+const preStop = { kind: "runPreStop", name: "a", id: "c" as ContainerId, gracePeriodSeconds: 9, why: "" } as const;
 const pull: Action = { kind: "pullImage", image: "app:1", why: "" };
 
 test("failures of one subject are counted until it succeeds", () => {
@@ -127,11 +129,25 @@ test("what is gone is not remembered", () => {
   const nothing = nothingObserved("u" as PodUid, "default", "web");
   const stop: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "" };
   const memory = remember(remember(emptyMemory, stop, ok, 1), { ...stop, id: "t" as SandboxId }, bad, 2);
-  const kept = withoutVanished(remember(memory, create, bad, 3), nothing);
-  expect({ stopped: [...kept.stoppedSandboxes], failures: [...kept.failures.keys()] }).toEqual({
+  const hooked = remember(memory, preStop, ok, 3);
+  const kept = withoutVanished(remember(hooked, create, bad, 4), nothing);
+  const { stoppedSandboxes: stopped, preStopped, failures } = kept;
+  expect({ stopped: [...stopped], preStopped: [...preStopped], failures: [...failures.keys()] }).toEqual({
     stopped: [],
+    preStopped: [],
     failures: ["container a"],
   });
+});
+
+test("a preStop hook has run when it has ended, and not when it was given up", () => {
+  const begun = rememberStart(emptyMemory, preStop, 1);
+  expect([...begun.stopping]).toEqual([preStop.id]);
+  const given = forgetUnderWay(begun, preStop);
+  const ended = ofThisRevision({ ...remember(begun, preStop, ok, 2), revision: 0 }, 1);
+  expect([given, ended].map(({ stopping, preStopped }) => [[...stopping], [...preStopped]])).toEqual([
+    [[], []],
+    [[], [preStop.id]],
+  ]);
 });
 
 test("news of a Secret forgives what may have failed for want of it, and nothing else", () => {

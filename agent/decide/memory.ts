@@ -18,8 +18,10 @@ export interface PodMemory {
   readonly pulls: ReadonlyMap<string, Pull>;
   /** The containers whose `postStart` hook this agent is running. */
   readonly hooks: ReadonlySet<ContainerId>;
-  /** The containers that this agent is stopping. */
+  /** The containers that this agent is stopping, or whose `preStop` hook it is running. */
   readonly stopping: ReadonlySet<ContainerId>;
+  /** Those whose `preStop` hook this agent has run, ahead of their stop. */
+  readonly preStopped: ReadonlySet<ContainerId>;
   /** Since when each condition has had its status. */
   readonly conditions: ReadonlyMap<string, { readonly status: string; readonly since: number }>;
   /** The highest attempt started of each container, should the runtime lose all its instances. */
@@ -77,6 +79,7 @@ export const emptyMemory: PodMemory = {
   pulls: new Map(),
   hooks: new Set(),
   stopping: new Set(),
+  preStopped: new Set(),
   conditions: new Map(),
   attempts: new Map(),
   stoppedSandboxes: new Set(),
@@ -101,7 +104,8 @@ export type ActionResult =
 /** The memory after an action was asked for. Only what runs beside the turns leaves a trace: everything else ends before the next look. */
 export function rememberStart(memory: PodMemory, action: Action, now: number): PodMemory {
   if (action.kind === "runHook") return { ...memory, hooks: new Set([...memory.hooks, action.id]) };
-  if (action.kind === "stopContainer") return { ...memory, stopping: new Set([...memory.stopping, action.id]) };
+  if (action.kind === "runPreStop" || action.kind === "stopContainer")
+    return { ...memory, stopping: new Set([...memory.stopping, action.id]) };
   if (action.kind !== "pullImage") return memory;
   return { ...memory, pulls: withEntry(memory.pulls, action.image, { state: "queued", since: now }) };
 }
@@ -145,6 +149,10 @@ export function remember(
       return usePull(memory, action.image, action.name);
     case "startContainer":
       return { ...memory, failures, attempts: withEntry(memory.attempts, action.name, action.attempt) };
+    case "runPreStop": {
+      const preStopped = new Set([...memory.preStopped, action.id]);
+      return forgetUnderWay({ ...memory, failures, preStopped }, action);
+    }
     case "runHook":
     case "stopContainer":
       return forgetUnderWay({ ...memory, failures }, action);
@@ -198,9 +206,9 @@ export function forgiveReference(memory: PodMemory, pod: Pod, key: string): PodM
 export function ofThisRevision(memory: PodMemory, revision: number): PodMemory {
   if (memory.revision === revision) return memory;
   if (memory.revision === undefined) return { ...memory, revision };
-  const { attempts, stoppedSandboxes, conditions, hooks, stopping } = memory;
+  const { attempts, stoppedSandboxes, conditions, hooks, stopping, preStopped } = memory;
   const pulls = new Map([...memory.pulls].filter(([, { state }]) => state !== "pulled"));
-  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, hooks, stopping, pulls, revision };
+  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, hooks, stopping, preStopped, pulls, revision };
 }
 
 /** Drops what is known of sandboxes and containers that are gone: a crash loop must not grow the memory. */
@@ -211,15 +219,20 @@ export function withoutVanished(memory: PodMemory, observed: ObservedPod): PodMe
     const id = /^(?:end|hook) of \w+ (.*)$/.exec(subject)?.[1];
     return id === undefined || present.has(id);
   });
-  if (stopped.length === memory.stoppedSandboxes.size && failures.length === memory.failures.size) return memory;
-  return { ...memory, stoppedSandboxes: new Set(stopped), failures: new Map(failures) };
+  const hooked = [...memory.preStopped].filter((id) => present.has(id));
+  const isWhole =
+    stopped.length === memory.stoppedSandboxes.size &&
+    hooked.length === memory.preStopped.size &&
+    failures.length === memory.failures.size;
+  if (isWhole) return memory;
+  return { ...memory, stoppedSandboxes: new Set(stopped), preStopped: new Set(hooked), failures: new Map(failures) };
 }
 
 /** An action that was given up before its end (the pod has to end, or the agent stops) counts neither way. */
 export function forgetUnderWay(memory: PodMemory, action: Action): PodMemory {
   if (action.kind === "runHook")
     return { ...memory, hooks: new Set([...memory.hooks].filter((id) => id !== action.id)) };
-  if (action.kind === "stopContainer")
+  if (action.kind === "runPreStop" || action.kind === "stopContainer")
     return { ...memory, stopping: new Set([...memory.stopping].filter((id) => id !== action.id)) };
   if (action.kind !== "pullImage") return memory;
   return { ...memory, pulls: withoutEntry(memory.pulls, action.image) };

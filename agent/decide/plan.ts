@@ -34,7 +34,8 @@ export function createPlan(memory: PodMemory, now: number) {
     const lane = laneOf(action);
     if (failure !== undefined && !failure.isOutage && (lane === "end" || lane === "stop"))
       obstacle ??= { reason: failure.reason, message: failure.message };
-    if (action.kind === "stopContainer" && memory.stopping.has(action.id)) return true;
+    const isOfStop = action.kind === "runPreStop" || action.kind === "stopContainer";
+    if (isOfStop && memory.stopping.has(action.id)) return true;
     if (failure !== undefined && mustWait(action, failure)) return false;
     // Two containers of one image are one pull.
     if (action.kind !== "pullImage" || !actions.some((a) => a.kind === "pullImage" && a.image === action.image))

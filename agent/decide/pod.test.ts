@@ -132,6 +132,9 @@ const sidecars = pod({
 });
 const stopsGone = (name: string) => `stop container ${name} within 30s: its manifest is gone`;
 const drain = { preStop: { exec: { command: ["drain"] } } };
+const drained = pod({ initContainers: ["one", "two"].map((name) => ({ ...proxy(name), lifecycle: drain })) });
+const hooksGone = (name: string) => `run the preStop hook of container ${name} within 30s: its manifest is gone`;
+const hookOfOne = new Set(["one0" as ContainerId]);
 const unhealthy = new Map([["a0" as ContainerId, { isStarted: true, isReady: false, failed: "liveness" as const }]]);
 
 const young = (crashes: number, ageMs: number) =>
@@ -624,6 +627,58 @@ const rows: readonly Row[] = [
     desired: desired(sidecars, { ...ending(30, now - 30_000), source: { kind: "api" } }),
     observed: seen([sandbox()], [running(), running("one")]),
     says: "terminating, Running, running: stop container a within 2s: its manifest is gone; stop container one within 2s: its manifest is gone",
+  },
+  {
+    name: "the hook of a sidecar begins with the pod's end, before its turn to be stopped",
+    desired: desired(drained, ending(30)),
+    observed: seen([sandbox()], [running(), running("two"), running("one")]),
+    says: `terminating, Running, running: ${stopsGone("a")}; ${hooksGone("two")}; ${hooksGone("one")}; again in 30s`,
+  },
+  {
+    name: "it is bounded by what is left of the grace",
+    desired: desired(drained, ending(30, now - 29_500)),
+    observed: seen([sandbox()], [running(), running("one")]),
+    memory: { ...prepared, stopping: new Set(["a0" as ContainerId]) },
+    says: "terminating, Running, running: run the preStop hook of container one within 1s: its manifest is gone; again in 0.5s",
+  },
+  {
+    name: "it runs once",
+    desired: desired(drained, ending(30)),
+    observed: seen([sandbox()], [running(), running("one")]),
+    memory: { ...prepared, stopping: new Set(["a0" as ContainerId]), preStopped: hookOfOne },
+    says: "terminating, Running, running: nothing; again in 30s",
+  },
+  {
+    name: "the sidecar's stop waits for its hook",
+    desired: desired(drained, ending(30)),
+    observed: seen([sandbox()], [exited(), running("one")]),
+    memory: { ...prepared, stopping: hookOfOne },
+    says: "terminating, Running, Error: nothing",
+  },
+  {
+    name: "and comes without another one",
+    desired: desired(drained, ending(30)),
+    observed: seen([sandbox()], [exited(), running("one")]),
+    memory: { ...prepared, preStopped: hookOfOne },
+    says: `terminating, Running, Error: ${stopsGone("one")}`,
+  },
+  {
+    name: "an agent that does not know of the hook runs it again",
+    desired: desired(drained, ending(30)),
+    observed: seen([sandbox()], [exited(), running("one")]),
+    says: "terminating, Running, Error: stop container one, its preStop hook first, within 30s: its manifest is gone",
+  },
+  {
+    name: "without any grace there is no time for it",
+    desired: desired(drained, ending(0)),
+    observed: seen([sandbox()], [running(), running("one")]),
+    says: "terminating, Running, running: stop container a within 2s: its manifest is gone; stop container one within 2s: its manifest is gone",
+  },
+  {
+    name: "the hooks of a dead sandbox's sidecars begin with the first stop too",
+    desired: desired(drained),
+    observed: seen([sandbox({ ready: false })], [running("one"), running()]),
+    says: "syncing, Running, running: run the preStop hook of container one within 30s: the pod's sandbox changed, it will be killed and re-created; stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
     name: "a stop that failed is tried again, not at once",

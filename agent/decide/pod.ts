@@ -13,7 +13,7 @@ import { type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import { endingOf, isFinal, orphanEnding, type Stage, stageOf, stageOfEnding } from "./stage.ts";
 import { podStatus, unseenStatus } from "./status.ts";
-import { proposeStop, stoppedInTurn } from "./stop.ts";
+import { proposeStops, stoppedInTurn } from "./stop.ts";
 import { planEnding } from "./termination.ts";
 
 /** What to do now, what to say now, what to keep in mind, and when to look again if nothing happens before. */
@@ -124,8 +124,8 @@ function planSandbox(
   const { pod } = desired;
   const running = observed.containers.filter(mayRun);
   const reason = "the pod's sandbox changed, it will be killed and re-created";
-  for (const container of stoppedInTurn(pod, running))
-    proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why: reason, isForSandbox: true });
+  const stop = { pod, gracePeriodSeconds: gracePeriodOf(pod), why: reason, isForSandbox: true } as const;
+  proposeStops(plan, running, stoppedInTurn(pod, running), { ...stop, preStopped: memory.preStopped });
   if (running.length > 0 || memory.stopping.size > 0) return;
   const open = openSandboxes(observed, memory);
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });

@@ -1,3 +1,4 @@
+import type { ContainerId } from "../../proto/ids.ts";
 import { containerNamed, sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { ObservedContainer } from "./observed.ts";
@@ -15,28 +16,59 @@ interface Stop {
   /** What users are told, where it is more than that the container is stopped. */
   readonly event?: string | undefined;
   readonly isForSandbox?: true;
+  /** The containers whose hook has run already. */
+  readonly preStopped?: ReadonlySet<ContainerId>;
 }
 
 /**
  * Proposes to stop a container, its `preStop` hook first; without any grace there is no time for a hook. Returns whether it is taken.
  * https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/
  */
-export function proposeStop(
-  plan: PlanInProgress,
-  { name, id }: ObservedContainer,
-  { pod, gracePeriodSeconds, why, event, isForSandbox }: Stop,
-): boolean {
-  const hook = pod && containerNamed(pod, name)?.lifecycle?.preStop;
+export function proposeStop(plan: PlanInProgress, container: ObservedContainer, stop: Stop): boolean {
+  const { name, id } = container;
+  const { gracePeriodSeconds, why, event, isForSandbox } = stop;
   return plan.propose({
     kind: "stopContainer",
     name,
     id,
     gracePeriodSeconds: Math.max(gracePeriodSeconds, SHORTEST_GRACE_SECONDS),
-    ...(hook !== undefined && gracePeriodSeconds > 0 && { preStop: true }),
+    ...(isHookDue(container, stop) && { preStop: true }),
     why,
     ...(event && { event }),
     ...(isForSandbox && { isForSandbox }),
   });
+}
+
+/**
+ * Proposes to stop the containers of a pod that run: those whose turn it is, while the hooks of the others run already. All hooks begin at
+ * once, as with the kubelet, and what a hook and the waiting take is part of the one grace.
+ */
+export function proposeStops(
+  plan: PlanInProgress,
+  running: readonly ObservedContainer[],
+  inTurn: readonly ObservedContainer[],
+  stop: Omit<Stop, "event">,
+): void {
+  const { gracePeriodSeconds, why, isForSandbox } = stop;
+  for (const container of running) {
+    const { name, id } = container;
+    if (inTurn.includes(container)) proposeStop(plan, container, stop);
+    else if (isHookDue(container, stop))
+      plan.propose({
+        kind: "runPreStop",
+        name,
+        id,
+        gracePeriodSeconds,
+        why,
+        ...(isForSandbox && { isForSandbox }),
+      });
+  }
+}
+
+/** Whether a container has a hook that is to run before its stop; the agent that has run it may have died since, and then it runs again. */
+function isHookDue({ name, id }: ObservedContainer, { pod, gracePeriodSeconds, preStopped }: Stop): boolean {
+  const hook = pod && containerNamed(pod, name)?.lifecycle?.preStop;
+  return hook !== undefined && gracePeriodSeconds > 0 && preStopped?.has(id) !== true;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { PodMemory } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
 import { type Ending, type EndingStage, networksLeft } from "./stage.ts";
-import { proposeStop, stoppedInTurn } from "./stop.ts";
+import { proposeStops, stoppedInTurn } from "./stop.ts";
 
 /**
  * Ends a pod from whatever state it is in, one step after the other, as drawn in stage.ts. Each step is decided from what is observed, so the
@@ -23,7 +23,7 @@ export function planEnding(
   const { why } = ending;
   switch (left) {
     case "containers":
-      stopContainers(plan, ending, observed, now);
+      stopContainers(plan, ending, observed, memory, now);
       return;
     case "networks":
       for (const { id } of networksLeft(ending, observed, memory)) plan.propose({ kind: "stopSandbox", id, why });
@@ -46,13 +46,18 @@ export function planEnding(
 }
 
 /** All at once, and then the sidecars one by one. */
-function stopContainers(plan: PlanInProgress, ending: Ending, observed: ObservedPod, now: number): void {
+function stopContainers(
+  plan: PlanInProgress,
+  ending: Ending,
+  observed: ObservedPod,
+  { preStopped }: PodMemory,
+  now: number,
+): void {
   const pod = ending.kind === "orphaned" ? undefined : ending.pod;
   const running = observed.containers.filter(mayRun);
   // When the grace is over nobody waits for anybody.
   const inTurn = pod === undefined || dueOf(ending) <= now ? running : stoppedInTurn(pod, running);
-  for (const container of inTurn)
-    proposeStop(plan, container, { pod, gracePeriodSeconds: graceLeft(ending, now), why: ending.why });
+  proposeStops(plan, running, inTurn, { pod, gracePeriodSeconds: graceLeft(ending, now), why: ending.why, preStopped });
   if (inTurn.length < running.length) plan.waitUntil(dueOf(ending));
 }
 

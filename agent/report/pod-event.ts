@@ -37,7 +37,7 @@ export interface PodEventsSettings {
 
 interface Memory {
   readonly pulled: Set<string>;
-  /** What was told of stops, by container: asked for again, with less grace, it is still the same stop. */
+  /** What was told of stops, by container: asked for again, with less grace or behind its hook, it is still the same stop. */
   readonly stopping: Set<string>;
   /** The stops that have failed once. A runtime that is asked to end what has just ended by itself may say so, and heals in a second. */
   readonly failing: Set<string>;
@@ -68,7 +68,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
       memory.isSandboxTold = true;
       return isFirst;
     }
-    if (action.kind !== "stopContainer") return true;
+    if (action.kind !== "runPreStop" && action.kind !== "stopContainer") return true;
     const { stopping } = memory;
     const key = `${action.id} ${message}`;
     const isFirst = !stopping.has(key);

@@ -213,6 +213,7 @@ function stepOf(action: Action, ms: number): Step | undefined {
       return { what: "start", container: action.name, ms };
     case "runHook":
       return { what: "postStart", container: action.name, ms };
+    case "runPreStop":
     case "stopContainer":
     case "removeContainer":
     case "stopSandbox":

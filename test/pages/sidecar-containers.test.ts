@@ -12,11 +12,17 @@
 import { describe, expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { Stage } from "../scenarios/stage.ts";
 import { conditionOf, container, containerOf, happenings, runPod, sidecar, statusOf } from "./page.ts";
 
 const proxied: Partial<PodSpec> = { initContainers: [sidecar("proxy")] };
 const exec = (command: string) => ({ exec: { command: [command] } });
 const asks = { periodSeconds: 1, failureThreshold: 1 };
+/** What was asked of the runtime to end the pod, in order: `a: drain` is a hook, `a within 30s` a stop. */
+const asked = ({ runtime }: Stage) =>
+  runtime.calls
+    .filter((call) => /^(execSync|stopContainer) /.test(call))
+    .map((call) => call.replace(/^.*\/(\w+) #0/, "$1"));
 const limits = (cpu: string): Pick<Container, "resources"> => ({
   resources: { requests: { cpu, memory: "1Mi" }, limits: { cpu, memory: "1Mi" } },
 });
@@ -153,6 +159,65 @@ describe("Sidecar containers and Pod lifecycle", () => {
       .filter(({ change }) => change === "stopped")
       .map(({ role }) => role.replace(/.*\//, ""));
     expect(names.slice(0, 3)).toEqual(["a", "two", "one"]);
+  });
+
+  test("its preStop hook begins with the others', and its stop waits for its turn all the same", async () => {
+    const containers = [container("a", { lifecycle: { preStop: exec("finish") } })];
+    const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
+    const { stage } = await runPod({
+      spec: { containers, initContainers },
+      before({ runtime }) {
+        runtime.commands.set("finish", { lastsMs: 7000 });
+        runtime.commands.set("drain", { lastsMs: 5000 });
+      },
+    });
+    await stage.remove("web", 30);
+    expect(asked(stage).toSorted()).toEqual(["a: finish", "proxy: drain"]);
+    await stage.advance("1m");
+    expect(asked(stage).slice(2)).toEqual(["a within 23s", "proxy within 23s"]);
+    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["7s a stopped", "7s proxy stopped"]);
+    const told = (await stage.events("web")).filter((event) => event.includes("Killing"));
+    expect(told.toSorted()).toEqual([
+      "1x Normal Killing: Stopping container a",
+      "1x Normal Killing: Stopping container proxy",
+    ]);
+  });
+
+  test("a preStop hook that lasts longer than the application is waited for, within the grace", async () => {
+    const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
+    const { stage } = await runPod({
+      spec: { initContainers },
+      before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 5000 }),
+    });
+    await stage.remove("web", 30);
+    await stage.advance("1m");
+    expect(asked(stage)).toEqual(["a within 30s", "proxy: drain", "proxy within 25s"]);
+    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["0s a stopped", "5s proxy stopped"]);
+  });
+
+  test("it has run also where the application takes all of the grace", async () => {
+    const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
+    const { stage } = await runPod({
+      spec: { initContainers },
+      programs: { a: { onTerm: "ignores" } },
+      before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 5000 }),
+    });
+    await stage.remove("web", 10);
+    await stage.advance("1m");
+    expect(asked(stage)).toEqual(["a within 10s", "proxy: drain", "proxy within 2s"]);
+    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["10s a stopped", "10s proxy stopped"]);
+  });
+
+  test("one that hangs is left when the grace is over", async () => {
+    const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
+    const { stage } = await runPod({
+      spec: { initContainers },
+      before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 3_600_000 }),
+    });
+    await stage.remove("web", 10);
+    await stage.advance("1m");
+    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["0s a stopped", "10s proxy stopped"]);
+    expect(await stage.events("web")).toContain("1x Warning FailedPreStopHook: PreStopHook failed");
   });
 
   test("a container that was added to look into the pod, and is deaf to SIGTERM, keeps no sidecar from its turn", async () => {

@@ -253,6 +253,37 @@ scenario(
   },
 );
 
+scenario(
+  "the preStop hook of a sidecar begins with the others', and its stop waits for its turn",
+  {
+    before(stage) {
+      stage.runtime.commands.set("drain", { lastsMs: 4000 });
+      stage.runtime.programs.set("b", { onTerm: "ignores" });
+    },
+    async run(stage) {
+      const lifecycle = { preStop: running("drain") };
+      const initContainers = [{ name: "proxy", image: "busybox:1", restartPolicy: "Always" as const, lifecycle }];
+      await stage.offer(makePod("web", { terminationGracePeriodSeconds: 10, initContainers, ...hooked(lifecycle) }));
+      await stage.offer();
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|terminating|finished/i)).toMatchInlineSnapshot(`
+      "0s report web Running, ready, terminating: init proxy running, a running, b running
+      4s web: run the preStop hook of container proxy within 10s: its manifest is gone
+      4s web: stop container a, its preStop hook first, within 10s: its manifest is gone
+      4s report web Running, terminating: init proxy running, a terminated Error 143, b running
+      10s web: stop container b within 10s: its manifest is gone
+      10s report web Running, terminating: init proxy running, a terminated Error 143, b terminated Error 137
+      10s web: stop container proxy within 2s: its manifest is gone
+      10s report web Running, terminating: init proxy terminated Error 143, a terminated Error 143, b terminated Error 137
+      10s web: stop sandbox: its manifest is gone
+      10s report web Running, finished: init proxy terminated Error 143, a terminated Error 143, b terminated Error 137"
+    `);
+  },
+);
+
 test("users hear of hooks that fail", async () => {
   const stage = await createStage({ isInCluster: true });
   stage.runtime.commands.set("warm-up", { exitCode: 1 });

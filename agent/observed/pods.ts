@@ -214,12 +214,13 @@ async function imagesOf(
 }
 
 const DOUBT_FIRST_MS = 5;
-const MOST_DOUBTS = 13;
+const DOUBT_LONGEST_MS = 1_000;
+const MOST_DOUBTS = 48;
 
 /*
  * The event of an exit can be ahead of the runtime's own status: by some ten milliseconds, and by seconds on a busy machine. What was
- * heard is believed, so the status is read again after 5, 10, 20 ms … 20 s; if it still shows life after these 41 s, the status is
- * right and the event was not. To give up early costs more: no other event comes, and what has ended counts as running.
+ * heard is believed, so the status is read again after 5, 10, 20 ms … and then each second; if it still shows life after 41 s, the status
+ * is right and the event was not. To give up early costs more: no other event comes, and what has ended counts as running.
  */
 function awaitDoubtful({ clock, wake }: Room, entry: Entry, stopped: readonly NodeId[]): "given up" | undefined {
   const { doubtful, toldExits } = entry;
@@ -233,7 +234,7 @@ function awaitDoubtful({ clock, wake }: Room, entry: Entry, stopped: readonly No
     return "given up";
   }
   entry.isAwaited = true;
-  const delayMs = DOUBT_FIRST_MS * 2 ** entry.doubts++;
+  const delayMs = Math.min(DOUBT_LONGEST_MS, DOUBT_FIRST_MS * 2 ** entry.doubts++);
   clock.wakeAt(clock.now() + delayMs, () => {
     entry.isAwaited = false;
     for (const id of doubtful)

@@ -1,6 +1,16 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { closeSync, constants, mkdtempSync, openSync, readdirSync, readlinkSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FakeClock } from "../test/fakes/clock.ts";
@@ -39,6 +49,17 @@ function pipe() {
     close: () => closeSync(descriptor),
   };
 }
+
+test("a terminal in its place is refused, and nothing that is typed there is taken", async () => {
+  const path = join(folder, "kmsg");
+  symlinkSync("/dev/ptmx", path);
+  const listener = { heard: () => {}, lost: () => {} };
+  const error = await createKernelLog(new FakeClock(), path)
+    .follow(listener, AbortSignal.timeout(2_000))
+    .catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(FilesError);
+  expect(String(error)).toBe(`FilesError: ${path} is a terminal, and no log of a kernel`);
+});
 
 test("messages are heard one by one, without what stands before them", async () => {
   const { say, until, heard, close } = pipe();

@@ -1,7 +1,9 @@
-import { dlopen, FFIType } from "bun:ffi";
+import { FFIType } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
+import { isatty } from "node:tty";
 import { type Clock, sleep } from "./clock.ts";
-import { toFilesError } from "./files.ts";
+import { FilesError, toFilesError } from "./files.ts";
+import { NO_LIBC, openLibc } from "./libc.ts";
 
 export interface KernelListener {
   /** One message, without what the kernel puts before it. */
@@ -14,7 +16,7 @@ export interface KernelListener {
 export interface KernelLog {
   /**
    * Calls back with what is said from now on, until the signal aborts or the log has an end, as the kernel's own never does. Rejects with
-   * `FilesError` where there is none, or it may not be read.
+   * `FilesError` where there is none, it may not be read, or a terminal stands in its place.
    */
   follow(listener: KernelListener, signal: AbortSignal): Promise<void>;
 }
@@ -28,8 +30,12 @@ export function createKernelLog(clock: Clock, path = "/dev/kmsg"): KernelLog {
     async follow(listener, signal) {
       let log: number | undefined;
       try {
-        const descriptor = openAtEnd(path);
+        // Some containers have a link to a terminal in its place, which must not become ours.
+        const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
         log = descriptor;
+        // Nor may we take from it what somebody types there.
+        if (isatty(descriptor)) throw new FilesError("ENODEV", path, `${path} is a terminal, and no log of a kernel`);
+        goToEnd(descriptor, path);
         await hearAll(() => Bun.file(descriptor).stream(), listener, clock, signal);
       } catch (error) {
         throw toFilesError(path, error);
@@ -42,15 +48,13 @@ export function createKernelLog(clock: Clock, path = "/dev/kmsg"): KernelLog {
 
 const SEEK_END = 2;
 
-function openAtEnd(path: string): number {
-  // Some containers have a link to a terminal in its place, which must not become ours.
-  const log = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+function goToEnd(log: number, path: string): void {
   const { i32, i64 } = FFIType;
-  const { symbols, close } = dlopen("libc.so.6", { lseek: { args: [i32, i64, i32], returns: i64 } });
+  const libc = openLibc({ lseek: { args: [i32, i64, i32], returns: i64 } });
+  if (libc === undefined) throw new FilesError("ENOSYS", path, `${path} cannot be read from its end: ${NO_LIBC}`);
   // A pipe has no end to go to, and nothing that was said before.
-  symbols.lseek(log, 0, SEEK_END);
-  close();
-  return log;
+  libc.symbols.lseek(log, 0, SEEK_END);
+  libc.close();
 }
 
 /**

@@ -1,5 +1,6 @@
-import { dlopen, FFIType, ptr } from "bun:ffi";
+import { FFIType, ptr } from "bun:ffi";
 import { isIPv4, isIPv6 } from "node:net";
+import { openLibc } from "./libc.ts";
 
 /**
  * Connects by TCP to an address, and hangs up: true where that was done at once, as it is with every server on this machine and in its
@@ -35,17 +36,13 @@ export function createKnock(): Knock {
 
 function openSockets() {
   const { i32, u32, ptr: pointer } = FFIType;
-  try {
-    return dlopen("libc.so.6", {
-      socket: { args: [i32, i32, i32], returns: i32 },
-      connect: { args: [i32, pointer, u32], returns: i32 },
-      poll: { args: [pointer, u32, i32], returns: i32 },
-      close: { args: [i32], returns: i32 },
-    }).symbols;
-  } catch {
-    // Another C library, or a sandbox without it: everybody waits then.
-    return undefined;
-  }
+  // Without it everybody waits.
+  return openLibc({
+    socket: { args: [i32, i32, i32], returns: i32 },
+    connect: { args: [i32, pointer, u32], returns: i32 },
+    poll: { args: [pointer, u32, i32], returns: i32 },
+    close: { args: [i32], returns: i32 },
+  })?.symbols;
 }
 
 function connects(

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { closeSync, openSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { realPathAhead, takeLock } from "./lock.ts";
+import { flock, realPathAhead, takeLock } from "./lock.ts";
 
 let folder: string;
 let path: string;
@@ -34,6 +35,16 @@ test("the first has the lock, a second is told who has it, and after its release
   expect(third.held).toBe(true);
   expect(takeLock(path, "pid 4")).toEqual({ held: false, holder: "me" });
   if (third.held) third.release();
+});
+
+test("that it is taken is told from all else that may keep a lock from being had", () => {
+  const first = openSync(path, "w");
+  const second = openSync(path, "w");
+  expect([flock(first), flock(second), flock(first)]).toEqual([undefined, "EWOULDBLOCK", undefined]);
+  closeSync(first);
+  expect(flock(second)).toBeUndefined();
+  closeSync(second);
+  expect(flock(0x7fffffff)).toBe("EBADF");
 });
 
 test("another process is told who has it; killed, it gives back what it had", async () => {

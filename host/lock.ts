@@ -1,4 +1,4 @@
-import { dlopen, FFIType } from "bun:ffi";
+import { FFIType, read } from "bun:ffi";
 import {
   closeSync,
   constants,
@@ -10,8 +10,10 @@ import {
   rmSync,
   writeSync,
 } from "node:fs";
+import { constants as ofSystem } from "node:os";
 import { basename, dirname, join } from "node:path/posix";
 import { FilesError, toFilesError } from "./files.ts";
+import { NO_LIBC, openLibc } from "./libc.ts";
 
 /** What became of the wish to be the only one: the lock, or whoever has it. */
 export type LockResult =
@@ -29,7 +31,8 @@ const LOCK_NB = 4;
 
 /**
  * Takes an exclusive flock(2) on a file and writes into it who we are. The kernel gives it back when the process ends,
- * however it ends, so there are no stale locks to judge. Throws `FilesError` where there can be no such file.
+ * however it ends, so there are no stale locks to judge. Throws `FilesError` where there can be no such file, or
+ * none that can be locked: a file system without locks has nobody who holds one.
  */
 export function takeLock(path: string, self: string): LockResult {
   try {
@@ -44,12 +47,11 @@ export function takeLock(path: string, self: string): LockResult {
 
 function lockFile(path: string, self: string): LockResult {
   const descriptor = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-  const libc = dlopen("libc.so.6", { flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 } });
-  if (libc.symbols.flock(descriptor, LOCK_EX | LOCK_NB) !== 0) {
-    closeSync(descriptor);
-    return { held: false, holder: readFileSync(path, "utf8").trim() };
-  }
-  libc.close();
+  const failure = flock(descriptor);
+  if (failure !== undefined) closeSync(descriptor);
+  if (failure === "EWOULDBLOCK") return { held: false, holder: readFileSync(path, "utf8").trim() };
+  if (failure !== undefined)
+    throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? NO_LIBC : failure}`);
   const release = () => closeSync(descriptor);
   if (fstatSync(descriptor).nlink === 0) {
     // Its last holder has removed it between our open(2) and our flock(2): nobody else would find the file that we have.
@@ -68,6 +70,36 @@ function lockFile(path: string, self: string): LockResult {
     release();
   };
   return { held: true, release, remove };
+}
+
+/** The engine may make a call of its own between ours and the look at what ours has failed with: it is asked again what it was. */
+const MOST_TRIES = 3;
+
+/** Takes the lock by flock(2), without waiting. Returns the name of the error, `EWOULDBLOCK` where another one has it. */
+export function flock(descriptor: number): string | undefined {
+  const { i32, ptr } = FFIType;
+  const libc = openLibc({
+    flock: { args: [i32, i32], returns: i32 },
+    __errno_location: { args: [], returns: ptr },
+  });
+  if (libc === undefined) return "ENOSYS";
+  try {
+    let errno = 0;
+    for (let tries = 0; tries < MOST_TRIES && errno !== ofSystem.errno.EWOULDBLOCK; tries++) {
+      if (libc.symbols.flock(descriptor, LOCK_EX | LOCK_NB) === 0) return undefined;
+      const place = libc.symbols.__errno_location();
+      errno = place === null ? 0 : read.i32(place, 0);
+    }
+    return nameOf(errno);
+  } finally {
+    libc.close();
+  }
+}
+
+/** EAGAIN and EWOULDBLOCK are one number. */
+function nameOf(errno: number): string {
+  if (errno === ofSystem.errno.EWOULDBLOCK) return "EWOULDBLOCK";
+  return Object.entries(ofSystem.errno).find(([, number]) => number === errno)?.[0] ?? `errno ${errno}`;
 }
 
 /** The same path for whatever links lead to it, also where the last parts of it are not there yet. */

@@ -1,7 +1,8 @@
-import { dlopen, FFIType } from "bun:ffi";
+import { FFIType } from "bun:ffi";
 import { closeSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path/posix";
+import { openLibc } from "./libc.ts";
 
 /** The node's own addresses. */
 export interface Net {
@@ -124,10 +125,12 @@ async function watchAddresses(changed: () => void, signal: AbortSignal): Promise
 /** Undefined where there are no such sockets. */
 function openAddressSocket(): number | undefined {
   const { i32, u32, ptr } = FFIType;
-  const { symbols, close } = dlopen("libc.so.6", {
+  const libc = openLibc({
     socket: { args: [i32, i32, i32], returns: i32 },
     bind: { args: [i32, ptr, u32], returns: i32 },
   });
+  if (libc === undefined) return undefined;
+  const { symbols, close } = libc;
   try {
     const socket = symbols.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (socket < 0) return undefined;

@@ -1,5 +1,6 @@
-import { dlopen, FFIType } from "bun:ffi";
+import { FFIType } from "bun:ffi";
 import { readFileSync, readlinkSync } from "node:fs";
+import { openLibc } from "./libc.ts";
 
 /** Where a part of this process's memory begins, and how long it is. */
 export interface Pages {
@@ -18,11 +19,11 @@ export function letGoOfProgram(): void {
   try {
     const all = pagesOf(readFileSync("/proc/self/smaps", "utf8"), readlinkSync("/proc/self/exe"));
     const { u64, i32 } = FFIType;
-    const { symbols, close } = dlopen("libc.so.6", { madvise: { args: [u64, u64, i32], returns: i32 } });
-    for (const { address, length } of all) symbols.madvise(address, length, DONT_NEED);
-    close();
+    const libc = openLibc({ madvise: { args: [u64, u64, i32], returns: i32 } });
+    for (const { address, length } of all) libc?.symbols.madvise(address, length, DONT_NEED);
+    libc?.close();
   } catch {
-    // A sandbox may hide /proc, or have another C library: the pages stay.
+    // A sandbox may hide /proc: the pages stay.
   }
 }
 

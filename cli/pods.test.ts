@@ -77,6 +77,17 @@ test("an agent that ends before it has answered: one line without the engine's w
   }
 });
 
+test("an agent that takes the question and does not answer: one line after five seconds, and exit code 1", async () => {
+  await serve(() => {});
+  const ends = await Promise.all([pods(() => {}), pods(() => {}, "--watch")]);
+  for (const { stdout, stderr, exitCode } of ends)
+    expect({ stdout, stderr, exitCode }).toEqual({
+      stdout: "",
+      stderr: `berth pods: no agent answers on ${folder}/berth.sock: it has not answered within 5 s: is it stopped, or the machine overloaded?\n`,
+      exitCode: 1,
+    });
+}, 30_000);
+
 test("whoever has read enough, as head does, ends the watch without a word", async () => {
   let watcher: Socket | undefined;
   await serve((socket) => {

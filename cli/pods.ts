@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import type { PodListing } from "../agent/serve/pod-list.ts";
-import { leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
+import { askAgent, leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
 import { podTable } from "./pod-table.ts";
 
 const usage = `berth pods [-o json] [--watch] [--root-dir DIR]
@@ -34,7 +34,7 @@ export async function pods(args: readonly string[]): Promise<number> {
   const show = read.output === "json" ? (listing: PodListing) => `${JSON.stringify(listing)}\n` : podTable;
   const socket = socketBelow(read["root-dir"]);
   try {
-    const answer = await fetch(`http://berth/pods${read.watch ? "?watch" : ""}`, { unix: socket });
+    const answer = await askAgent(socket, `/pods${read.watch ? "?watch" : ""}`);
     if (!answer.ok) throw new Error(`it answered ${answer.status}`);
     if (!read.watch) {
       process.stdout.write(show((await answer.json()) as PodListing));

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import type { AgentStatus } from "../agent/serve/agent-status.ts";
-import { leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
+import { askAgent, leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
 import { statusText } from "./status-text.ts";
 
 const usage = `berth status [-o json] [--root-dir DIR]
@@ -33,7 +33,7 @@ export async function status(args: readonly string[]): Promise<number> {
   process.stdout.once("error", leaveQuietly);
   const socket = socketBelow(read["root-dir"]);
   try {
-    const answer = await fetch("http://berth/status", { unix: socket });
+    const answer = await askAgent(socket, "/status");
     if (answer.status === 404) {
       process.stderr.write("berth status: the agent that runs is of an earlier release, which cannot say\n");
       return 1;

@@ -12,7 +12,7 @@ import { proposeStop } from "./stop.ts";
  * `RestartAllContainers`: a container has ended, and the first of its own rules that fits its exit code asks for a new beginning of the pod
  * in its place, in the same sandbox and on the same volumes.
  *
- *   stop all that run, without a grace ──► remove them ──► remove those that have asked for it ──► the first init container
+ *   stop all that run, with two seconds ──► remove them ──► remove those that have asked for it ──► the first init container
  *
  * Those that have asked go last: as long as one of them is there, an agent that comes later goes on with it. What was removed leaves a mark
  * on the disk, so that it counts as begun anew, and not as lost.

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Container, Lifecycle, LifecycleHandler, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { busyboxImage } from "../bed/images.ts";
 import { until } from "../bed/until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
@@ -44,6 +45,21 @@ test("a container is up when its postStart hook has succeeded, and its preStop h
   await node.removeFile("life.yaml");
   await node.empty();
   expect(await notes("life")).toEqual(["begun", "ending", "hook done", "ended"]);
+});
+
+test("the preStop hook of a sidecar runs while what it serves still ends, and its SIGTERM comes behind that", async () => {
+  // The application ends only when it has seen the hook.
+  const ends = "until grep -q drained /notes/served; do sleep 0.1; done; echo app ended >>/notes/served; exit 0";
+  const trapping = (text: string) => script(`trap "${text}" TERM; echo up >>/notes/served; sleep 1000000 & wait`);
+  const drains = noting({ preStop: shell("echo drained >>/notes/served") });
+  const proxy = { name: "proxy", image: busyboxImage, restartPolicy: "Always" as const, ...drains };
+  const initContainers = [{ ...proxy, command: trapping("echo proxy ended >>/notes/served; exit 0") }];
+  const spec = { ...withNotes(), initContainers, terminationGracePeriodSeconds: 30 };
+  await node.put(podOf("served", noting({}, { command: trapping(ends) }), spec));
+  await until("both traps to be set", 20_000, async () => (await notes("served").catch(() => [])).length === 2);
+  await node.removeFile("served.yaml");
+  await goes("served");
+  expect((await notes("served")).slice(2)).toEqual(["drained", "app ended", "proxy ended"]);
 });
 
 test("a hook that fails has its container stopped and tried again, and the log says why", async () => {

@@ -107,7 +107,7 @@ export function createAgent(parts: AgentParts): Agent {
   const rest = createRest(clock, AT_REST_MS, parts.atRest);
   const stories = createPodStories({ log, clock, tellOfPod: (...told) => cluster?.tell(...told) });
   const node = createNodeStory(clock);
-  const images = createObservedImages(runtime);
+  const images = createObservedImages({ runtime, clock });
   const [files, lastWords] = [createPodFiles(disk.root, disk.logs), createLastWords(disk.root, disk.logs)];
   const seen = createObservedPods({ runtime, images, files, lastWords, clock, log, wake });
   const probes = createProbing(

@@ -31,7 +31,7 @@ async function createScene(source: EventSource = "cri-events", prepare: (runtime
   const woken: string[] = [];
   const disk = new FakeDisk(clock.now);
   runtime.addImage("busybox:1");
-  const images = createObservedImages(runtime);
+  const images = createObservedImages({ runtime, clock });
   const files = createPodFiles(disk.at("/root"), disk.at("/logs"));
   const lastWords = createLastWords(disk.at("/root"), disk.at("/logs"));
   const pods = createObservedPods({ runtime, images, files, lastWords, clock, log, wake: (uid) => woken.push(uid) });

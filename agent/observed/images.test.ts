@@ -6,12 +6,13 @@ import { FakeRuntime } from "../../test/fakes/runtime.ts";
 import { createObservedImages } from "./images.ts";
 
 function createScene() {
-  const runtime = new FakeRuntime({ clock: new FakeClock() });
+  const clock = new FakeClock();
+  const runtime = new FakeRuntime({ clock });
   runtime.addImage("here:1");
-  return { runtime, images: createObservedImages(runtime) };
+  return { clock, runtime, images: createObservedImages({ runtime, clock }) };
 }
 
-test("an image that is there is asked for once, one that is not each time", async () => {
+test("an image that is there is asked for once a start, one that is not each time", async () => {
   const { runtime, images } = createScene();
   for (let turn = 0; turn < 3; turn++) {
     expect(await images.presence("here:1")).toMatchObject({ present: true });
@@ -30,6 +31,20 @@ test("a hundred pods that ask at once are one question", async () => {
   const answers = await Promise.all(Array.from({ length: 100 }, () => images.presence("here:1")));
   expect(new Set(answers.map(({ present }) => present))).toEqual(new Set([true]));
   expect(runtime.calls).toHaveLength(1);
+});
+
+test("an image that was imported or tagged anew without a word is seen within five seconds", async () => {
+  const { clock, runtime, images } = createScene();
+  runtime.images.set("here:1", Image.fromPartial({ id: "sha256:old" }));
+  expect(await images.presence("here:1")).toMatchObject({ ref: "sha256:old" });
+  runtime.images.set("here:1", Image.fromPartial({ id: "sha256:new" }));
+  await clock.advance(4_999);
+  expect(await images.presence("here:1")).toMatchObject({ ref: "sha256:old" });
+  await clock.advance(1);
+  expect(await images.presence("here:1")).toMatchObject({ ref: "sha256:new" });
+  runtime.images.delete("here:1");
+  await clock.advance(5_000);
+  expect(await images.presence("here:1")).toEqual({ present: false });
 });
 
 test("a doubted image is asked for again, and no other", async () => {

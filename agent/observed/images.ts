@@ -1,11 +1,12 @@
 import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { createBoundedMap } from "../../host/bounded-map.ts";
+import type { Clock } from "../../host/clock.ts";
 import type { ImagePresence } from "../decide/observed.ts";
 
 /**
- * What the runtime has of images. What is there is asked once and kept until there is a reason to doubt it; what is not there may
- * come without a word, so it is asked for each time.
+ * What the runtime has of images. What is there is kept for the looks of one start, since an import or a new tag comes without a word; what
+ * is not there is asked for each time.
  */
 export interface ObservedImages {
   presence(image: string): Promise<ImagePresence>;
@@ -15,9 +16,21 @@ export interface ObservedImages {
 
 /** More than a node has in use; jobs may bring new names for as long as it runs. */
 const MOST_KNOWN = 1_024;
+/** Pods that start together, and the looks of each, are one question. */
+const BELIEVED_MS = 5_000;
 
-export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): ObservedImages {
-  const known = createBoundedMap<ImagePresence>(MOST_KNOWN);
+interface Answer {
+  readonly presence: ImagePresence;
+  readonly askedAt: number;
+}
+
+export interface ObservedImagesSettings {
+  readonly runtime: Pick<Runtime, "imageStatus">;
+  readonly clock: Pick<Clock, "now">;
+}
+
+export function createObservedImages({ runtime, clock }: ObservedImagesSettings): ObservedImages {
+  const known = createBoundedMap<Answer>(MOST_KNOWN);
   // A hundred pods of one image that arrive at once are one question.
   const asked = new Map<string, Promise<ImagePresence>>();
 
@@ -35,11 +48,12 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
 
   /** An answer counts only while its question stands: whoever doubts in between wants a new one. */
   function question(image: string): Promise<ImagePresence> {
+    const askedAt = clock.now();
     const open: Promise<ImagePresence> = ask(image).then(
       (presence) => {
         if (asked.get(image) === open) {
           asked.delete(image);
-          if (presence.present === true) known.set(image, presence);
+          if (presence.present === true) known.set(image, { presence, askedAt });
         }
         return presence;
       },
@@ -52,9 +66,15 @@ export function createObservedImages(runtime: Pick<Runtime, "imageStatus">): Obs
     return open;
   }
 
+  /** Also where the wall clock was set back an answer is not believed for longer. */
+  function believed(image: string): ImagePresence | undefined {
+    const answer = known.get(image);
+    return answer && Math.abs(clock.now() - answer.askedAt) < BELIEVED_MS ? answer.presence : undefined;
+  }
+
   return {
     async presence(image) {
-      return known.get(image) ?? (await (asked.get(image) ?? question(image)));
+      return believed(image) ?? (await (asked.get(image) ?? question(image)));
     },
     doubt(image) {
       if (image === undefined) {

@@ -54,7 +54,7 @@ async function createScene() {
   runtime.addImage("busybox:1");
   const pods = createObservedPods({
     runtime,
-    images: createObservedImages(runtime),
+    images: createObservedImages({ runtime, clock }),
     files: createPodFiles(disk.at("/root"), disk.at("/logs")),
     lastWords: createLastWords(disk.at("/root"), disk.at("/logs")),
     clock,

@@ -12,6 +12,7 @@ import { podLogFolder } from "../../agent/translate/log-path.ts";
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 import { sandboxConfig } from "../../agent/translate/sandbox-config.ts";
 import type { Runtime } from "../../cri/runtime.ts";
+import { createClock } from "../../host/clock.ts";
 import { readMachine } from "../../host/machine.ts";
 import { createProc } from "../../host/proc.ts";
 import type { ContainerConfig, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
@@ -37,7 +38,7 @@ const GRACE_SECONDS = 30;
 
 const [endpoint = "", stateDir = ""] = process.argv.slice(2);
 const runtime = connectRuntime(endpoint);
-const images = createObservedImages(runtime);
+const images = createObservedImages({ runtime, clock: createClock() });
 const facts = factsOf(stateDir);
 const pods: Started[] = [];
 

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
+import { Image } from "../../proto/cri/gen/api.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { linesOf, scenario } from "./scenario.ts";
 import { createStage, makePod, type Stage } from "./stage.ts";
@@ -216,4 +217,26 @@ test("an image of which the runtime cannot say whether it has it is told by the 
   expect(waits(stage)).toEqual([
     'web-node shows ImageInspectError: Failed to inspect image "app": rpc error: code = Internal desc = the store is broken',
   ]);
+});
+
+test("after an image was imported anew under its name the next pods and restarts are made of the new one", async () => {
+  const stage = await createStage();
+  const old = stage.runtime.addImage("app:1");
+  await stage.start();
+  const named = (name: string) =>
+    makePod(name, { containers: [{ name, image: "app:1", imagePullPolicy: "IfNotPresent" }] });
+  await stage.offer(named("one"), named("two"));
+  await stage.advance("10s");
+  const imported = { id: "sha256:imported", repoTags: ["app:1"], size: 1n };
+  stage.runtime.images.set("app:1", Image.fromPartial(imported));
+  stage.runtime.images.set("app:before", Image.fromPartial({ id: old, repoTags: ["app:before"], size: 1n }));
+  await stage.offer(named("one"), named("two"), named("three"));
+  await stage.exit("two", 1);
+  await stage.advance("20s");
+  const made = [...stage.runtime.containers.values()].map(
+    ({ config }) => `${config.metadata?.name} of ${config.image?.image}`,
+  );
+  expect(made.toSorted()).toEqual(
+    [`one of ${old}`, "three of sha256:imported", `two of ${old}`, "two of sha256:imported"].toSorted(),
+  );
 });

@@ -66,6 +66,9 @@ function follow(clock = createClock()): void {
 
 const kinds = () => heard.map((event) => (event.kind === "connected" ? event.source : event.kind));
 const ids = () => heard.flatMap((event) => (event.kind === "container" ? [event.containerId] : []));
+/** The listener hears the stream that was opened as the nth. */
+const isHeard = (nth = 1) =>
+  until("the connection", 2_000, () => heard.filter(({ kind }) => kind === "connected").length >= nth);
 /** How many have failed. */
 const attempts = () => log.lines.filter(({ message }) => message.includes("does not answer as it should")).length;
 /** When the first attempt has failed. */
@@ -89,7 +92,8 @@ test("where the CRI has no events, containerd's own are asked for, of pods and t
       ({ filters } = SubscribeRequest.decode(call.request));
       const write = (message: Envelope) => call.write(Buffer.from(Envelope.encode(message).finish()));
       const value = TaskStart.encode({ containerId: "c", pid: 1 }).finish();
-      setTimeout(() => write(Envelope.fromPartial({ event: { typeUrl: "containerd.events.TaskStart", value } })), 50);
+      const event = { typeUrl: "containerd.events.TaskStart", value };
+      void isHeard().then(() => write(Envelope.fromPartial({ event })));
     },
   });
   follow();
@@ -168,8 +172,8 @@ test("garbage on the stream is survived, and makes the listener look anew", asyn
   let streams = 0;
   await serve({
     [getContainerEvents]: (call) => {
-      streams++;
-      setTimeout(() => call.write(streams < 4 ? garbage : eventOf("after")), 50);
+      const nth = ++streams;
+      void isHeard(nth).then(() => call.write(nth < 4 ? garbage : eventOf("after")));
     },
   });
   follow();
@@ -179,7 +183,7 @@ test("garbage on the stream is survived, and makes the listener look anew", asyn
 }, 15_000);
 
 test("a kind of event that a newer runtime knows is an unknown change", async () => {
-  await serve({ [getContainerEvents]: (call) => setTimeout(() => call.write(eventOf("c", 42)), 50) });
+  await serve({ [getContainerEvents]: (call) => void isHeard().then(() => call.write(eventOf("c", 42))) });
   follow();
   await until("the event", 2_000, () => ids().length > 0);
   expect(heard.at(-1)).toMatchObject({ kind: "container", change: "unknown", containerId: "c" });

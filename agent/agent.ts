@@ -182,7 +182,7 @@ export function createAgent(parts: AgentParts): Agent {
 
 /** The node as pods are held against it, and who knows of it. */
 function admissionOf(
-  { admittingNode }: AgentParts,
+  { admittingNode, settings }: AgentParts,
   { isBegun }: ObservedPods,
   known: () => { readonly cluster: Cluster | undefined; readonly features: RuntimeFeatures | undefined },
 ) {
@@ -191,6 +191,7 @@ function admissionOf(
     askForNode: async () => (await known().cluster?.ownNode.ask()) ?? true,
     isBegun,
     canLeaveOutGroups: () => known().features?.supplementalGroupsPolicy,
+    allowedUnsafeSysctls: settings().allowedUnsafeSysctls,
   };
 }
 

@@ -131,8 +131,8 @@ function runtimeOf(config: Config, clock: Clock, log: Log): CriRuntime {
   });
 }
 
-function settingsOf({ maxContainerRestartPeriodMs, containerStopSignals }: Config) {
-  return { maxContainerRestartPeriodMs, tellsStopSignals: containerStopSignals };
+function settingsOf({ maxContainerRestartPeriodMs, containerStopSignals, allowedUnsafeSysctls }: Config) {
+  return { maxContainerRestartPeriodMs, tellsStopSignals: containerStopSignals, allowedUnsafeSysctls };
 }
 
 function workingDir(): string | undefined {

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { normalize } from "node:path/posix";
 import { parseQuantity, QuantityError } from "../../proto/kubernetes/quantity.ts";
+import { readSysctlPattern } from "../../proto/kubernetes/sysctl.ts";
 import { checkLabelValue, checkQualifiedName } from "../../proto/kubernetes/validation/names.ts";
 import { fitsSocketPath } from "../../proto/socket-path.ts";
 import { parseDuration } from "./duration.ts";
@@ -28,7 +29,8 @@ export const checks = {
   "a duration greater than zero, such as 1m30s": (text: string) => (parseDuration(text) ?? 0) > 0,
   "a duration of at least 3s": (text: string) => (parseDuration(text) ?? 0) >= 3000,
   "a duration, not negative, such as 1m30s": (text: string) => (parseDuration(text) ?? -1) >= 0,
-  "a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace": isSysctlPattern,
+  "a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace": (text: string) =>
+    readSysctlPattern(text) !== undefined,
   "an image name without tag or digest, or a prefix ending in /*": isImagePattern,
   "a label key such as example.com/role": (text: string) => checkQualifiedName("", text).length === 0,
   "a label value": (text: string) => checkLabelValue("", text).length === 0,
@@ -104,14 +106,6 @@ function isCpuList(text: string): boolean {
     const [, first, , last = first] = /^(\d{1,6})(-(\d{1,6}))?$/.exec(part) ?? [];
     return Number(first) <= Number(last);
   });
-}
-
-/** Rule: a pod's own kernel settings are those of its IPC and network namespaces. */
-function isSysctlPattern(text: string): boolean {
-  const segment = "[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?";
-  const isPattern =
-    text.length <= 253 && new RegExp(`^(?:${segment}[./])*(?:\\*|${segment}|${segment}[./]?\\*)$`).test(text);
-  return isPattern && /^(kernel[./](sem|shm|msg)|fs[./]mqueue[./]|net[./])/.test(text);
 }
 
 function isImagePattern(text: string): boolean {

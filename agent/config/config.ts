@@ -58,6 +58,8 @@ export interface Config {
   /** -1: no limit. */
   readonly podPidsLimit: number;
   readonly seccompDefault: boolean;
+  /** Sysctls and patterns of them that pods may set beside the safe ones. */
+  readonly allowedUnsafeSysctls: readonly string[];
   /** The gate `ContainerStopSignals`. */
   readonly containerStopSignals: boolean;
   /** How many user and group ids a pod with users of its own has. */

@@ -200,6 +200,11 @@ describe("is refused in one line with file, line, field, found and allowed", () 
       "cpuCFSQuotaPeriod: 2s",
       'cpuCFSQuotaPeriod: found "2s", must be a duration from 1ms to 1s',
     ],
+    [
+      "a sysctl that pods share",
+      "allowedUnsafeSysctls: [net.core.somaxconn, kernel.pid_max]",
+      'allowedUnsafeSysctls[1]: found "kernel.pid_max", must be a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace',
+    ],
     ["an element", "clusterDNS: [10.0.0.10, ten]", 'clusterDNS[1]: found "ten", must be an IP address'],
     [
       "an unknown signal",
@@ -521,6 +526,14 @@ describe("a node's name that no object of Kubernetes may have is refused in one 
   test("and does not keep the version from being shown", async () => {
     expect(await named("my_node", "--version")).toEqual({ kind: "version", form: "line" });
   });
+});
+
+test("--allowed-unsafe-sysctls takes the place of what the file allows", async () => {
+  const files = { "/config": "allowedUnsafeSysctls: [kernel.msg*]" };
+  expect((await load([], files)).config.allowedUnsafeSysctls).toEqual(["kernel.msg*"]);
+  const { config, warnings } = await load(["--allowed-unsafe-sysctls=net.core.somaxconn,kernel/sem"], files);
+  expect(config.allowedUnsafeSysctls).toEqual(["net.core.somaxconn", "kernel/sem"]);
+  expect(warnings.filter((warning) => warning.includes("ysctl"))).toEqual([]);
 });
 
 test("--hostname-override is trimmed and lower-cased", async () => {

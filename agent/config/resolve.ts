@@ -71,6 +71,7 @@ export function resolveConfig(
     swapBehavior: kubelet.memorySwap.swapBehavior,
     podPidsLimit: kubelet.podPidsLimit,
     seccompDefault: kubelet.seccompDefault,
+    allowedUnsafeSysctls: kubelet.allowedUnsafeSysctls,
     containerStopSignals: gates.ContainerStopSignals,
     idsPerPod: kubelet.userNamespaces?.idsPerPod ?? defaultIdsPerPod,
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },

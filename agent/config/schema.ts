@@ -304,7 +304,7 @@ export const schema = {
     ],
     implementedValues: ["none"],
   }),
-  allowedUnsafeSysctls: later("[]string", "pods that ask for a sysctl outside the safe set are rejected", {
+  allowedUnsafeSysctls: done("[]string", {
     must: "a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace",
   }),
   volumePluginDir: later("string", "no volume plugins are loaded", {

@@ -15,7 +15,7 @@ import { refusalOf, unsupported, unsupportedFeatures } from "./support.ts";
 export function outcomeOf(
   desired: DesiredNow,
   observed: ObservedPod,
-  { cluster }: Pick<Settings, "cluster">,
+  { cluster, allowedUnsafeSysctls }: Pick<Settings, "cluster" | "allowedUnsafeSysctls">,
   now: number,
 ): Outcome | undefined {
   const { pod, source, admission } = desired;
@@ -25,7 +25,7 @@ export function outcomeOf(
   const isInCluster = isOfApi || cluster !== undefined;
   const features = unsupportedFeatures(pod, { isOfApi, isInCluster, isJudged: admission !== undefined });
   if (features.length > 0) return rejected(unsupported(features), now);
-  const refusal = isOfApi ? refusalOf(pod) : undefined;
+  const refusal = refusalOf(pod, allowedUnsafeSysctls);
   if (refusal !== undefined) return rejected(refusal, now);
   if (admission?.kind === "rejected") return rejected(admission, now);
   const deadline = deadlineOf(desired);

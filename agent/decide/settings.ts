@@ -6,6 +6,8 @@ export interface Settings {
   readonly runtimeName: string;
   /** The gate `ContainerStopSignals`; left out where it is off. */
   readonly tellsStopSignals?: boolean;
+  /** `allowedUnsafeSysctls`; left out where there are none. */
+  readonly allowedUnsafeSysctls?: readonly string[];
   /** Addresses of this node, the primary first. */
   readonly hostIPs: readonly string[];
   /** Left out where the node stands alone. */

@@ -1,6 +1,6 @@
 import { lastingContainers } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
-import { dottedSysctl } from "../../proto/kubernetes/sysctl.ts";
+import { dottedSysctl, readSysctlPattern } from "../../proto/kubernetes/sysctl.ts";
 import type { Rejection } from "./desired.ts";
 
 /** As far as it matters who asks: the API server's pods need what only a cluster has, and none of it can be had alone. */
@@ -29,7 +29,6 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => bo
 const staticPodFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
   ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
   ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
-  ["sysctls outside the safe set", (spec) => unsafeSysctlOf(spec) !== undefined],
   [
     "volumes other than hostPath and emptyDir",
     ({ volumes = [] }) => volumes.some(({ hostPath, emptyDir }) => hostPath === undefined && emptyDir === undefined),
@@ -61,7 +60,7 @@ const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume) => bo
 ];
 
 /** What the kernel keeps apart for each pod, so that any pod may set it; row for row the kubelet's list. */
-const SAFE_SYSCTLS: ReadonlySet<string> = new Set([
+const SAFE_SYSCTLS: readonly string[] = [
   "kernel.shm_rmid_forced",
   "net.ipv4.ip_local_port_range",
   "net.ipv4.tcp_syncookies",
@@ -74,7 +73,7 @@ const SAFE_SYSCTLS: ReadonlySet<string> = new Set([
   "net.ipv4.tcp_fin_timeout",
   "net.ipv4.tcp_rmem",
   "net.ipv4.tcp_wmem",
-]);
+];
 
 /** The features that a static pod asks for and this agent does not have, each once, in the order of the tables; a pod of the API waits. */
 export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
@@ -102,11 +101,18 @@ export function unsupportedBy(container: Container): readonly string[] {
   return [...askedBy(containerFeatures, [container]), ...askedBy(mountFeatures, [container])];
 }
 
-/** Why the kubelet would reject the pod too, in its words; undefined: for nothing here. A static pod is told of in other words. */
-export function refusalOf({ spec }: Pod): Rejection | undefined {
-  const sysctl = unsafeSysctlOf(spec);
-  if (sysctl !== undefined)
-    return { reason: "SysctlForbidden", message: `forbidden sysctl: "${sysctl}" not allowlisted` };
+/** Why the kubelet would reject the pod too, in its words, on a node that allows these sysctls; undefined: for nothing here. */
+export function refusalOf({ spec }: Pod, allowedUnsafeSysctls: readonly string[] = []): Rejection | undefined {
+  const sysctls = spec.securityContext?.sysctls ?? [];
+  if (sysctls.length === 0) return undefined;
+  const allowed = [...SAFE_SYSCTLS, ...allowedUnsafeSysctls].flatMap((text) => readSysctlPattern(text) ?? []);
+  for (const sysctl of sysctls) {
+    const name = dottedSysctl(sysctl.name);
+    const by = allowed.find((each) => (each.isPrefix ? name.startsWith(each.name) : name === each.name));
+    const isOfHost = by?.namespace === "Net" ? spec.hostNetwork === true : spec.hostIPC === true;
+    const why = by === undefined ? "not allowlisted" : isOfHost && `not allowed with host ${by.namespace} enabled`;
+    if (why !== false) return { reason: "SysctlForbidden", message: `forbidden sysctl: "${name}" ${why}` };
+  }
   return undefined;
 }
 
@@ -115,10 +121,6 @@ function askedBy<T>(
   all: readonly T[],
 ): readonly string[] {
   return rows.filter(([, isAskedBy]) => all.some(isAskedBy)).map(([feature]) => feature);
-}
-
-function unsafeSysctlOf({ securityContext }: Pod["spec"]): string | undefined {
-  return securityContext?.sysctls?.map(({ name }) => dottedSysctl(name)).find((name) => !SAFE_SYSCTLS.has(name));
 }
 
 /** Whether a container of the pod asks for what a device plugin would hand out. */

@@ -20,6 +20,8 @@ export interface AdmissionParts {
   readonly isBegun: (uid: PodUid) => boolean | "unknown";
   /** Whether the runtime can carry out `supplementalGroupsPolicy: Strict`; it has told by the time that it was read. */
   readonly canLeaveOutGroups: () => boolean | undefined;
+  /** Left out where there are none. */
+  readonly allowedUnsafeSysctls?: readonly string[] | undefined;
 }
 
 /**
@@ -53,7 +55,7 @@ export interface AdmissionsSettings extends AdmissionParts {
 }
 
 export function createAdmissions(settings: AdmissionsSettings): Admissions {
-  const { pods, log, isBegun, isInCluster } = settings;
+  const { pods, log, isBegun } = settings;
   const places = createPlaces();
   const candidates = new Set<PodUid>();
   const unseen = new Set<PodUid>();
@@ -104,7 +106,7 @@ export function createAdmissions(settings: AdmissionsSettings): Admissions {
     },
     noted(pod) {
       const { uid, admission, termination } = pod;
-      const isCandidate = admission?.kind === "awaited" && termination === undefined && !isRefused(pod, isInCluster);
+      const isCandidate = admission?.kind === "awaited" && termination === undefined && !isRefused(pod, settings);
       if (isCandidate) candidates.add(uid);
       else {
         candidates.delete(uid);
@@ -147,9 +149,12 @@ function withOldAnswer(pod: DesiredPod): DesiredPod {
 }
 
 /** Whatever the node says of it, such a pod is rejected at every look, by each release anew: it takes no place. */
-function isRefused({ pod, source }: DesiredPod, isInCluster: boolean): boolean {
+function isRefused(
+  { pod, source }: DesiredPod,
+  { isInCluster, allowedUnsafeSysctls }: Pick<AdmissionsSettings, "isInCluster" | "allowedUnsafeSysctls">,
+): boolean {
   const asking = { isOfApi: source.kind === "api", isInCluster, isJudged: true };
-  return asking.isOfApi ? refusalOf(pod) !== undefined : unsupportedFeatures(pod, asking).length > 0;
+  return refusalOf(pod, allowedUnsafeSysctls) !== undefined || unsupportedFeatures(pod, asking).length > 0;
 }
 
 /** Nobody else would tell of the node again, when its object has not changed while the API server was away. */

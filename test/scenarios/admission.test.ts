@@ -384,6 +384,27 @@ test("a pod that asks for what no node grants is rejected as by the kubelet, and
   expect((await stage.events("deep")).join()).toContain('forbidden sysctl: "kernel.pid_max" not allowlisted');
 });
 
+test("a pod may set the sysctls that its node allows, and no others", async () => {
+  const stage = await createStage({ isInCluster: true, allowedUnsafeSysctls: ["net.core.somaxconn", "kernel/msg*"] });
+  const sets = (name: string, more = {}) => ({ ...more, securityContext: { sysctls: [{ name, value: "1024" }] } });
+  await stage.apply("backlog", sets("net/core/somaxconn"));
+  await stage.apply("deep", sets("net.core.rmem_max"));
+  await stage.apply("shared", sets("kernel.msgmax", { hostIPC: true }));
+  await stage.offer(makePod("queue", sets("kernel.msgmax")), makePod("table", sets("kernel.sem")));
+  await stage.start();
+  await stage.advance("5s");
+  expect(stage.pods().map(({ pod, status }) => `${pod.metadata.name} ${status.reason ?? status.phase}`)).toEqual([
+    "backlog Running",
+    "deep SysctlForbidden",
+    "queue-node Running",
+    "shared SysctlForbidden",
+    "table-node SysctlForbidden",
+  ]);
+  expect((await stage.events("shared")).join()).toContain(
+    'forbidden sysctl: "kernel.msgmax" not allowed with host IPC enabled',
+  );
+});
+
 test("a pod that asks for more devices than the node has is told so, and one that nobody would hand them to waits", async () => {
   const stage = await createStage({ isInCluster: true, maxPods: 2 });
   const dongles = (count: string) => {

@@ -29,6 +29,7 @@ import { FakeRuntime } from "../fakes/runtime.ts";
 export interface StageOptions {
   readonly startPlaces?: number;
   readonly maxContainerRestartPeriodMs?: number;
+  readonly allowedUnsafeSysctls?: readonly string[];
   readonly parallelPulls?: number;
   /** The node's credential providers, for each of its agents. */
   readonly providers?: (stage: Stage) => MakeProviders;
@@ -121,6 +122,7 @@ export class Stage {
       settings: () => ({
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
         hostIPs: this.hostIPs,
+        allowedUnsafeSysctls: this.#options.allowedUnsafeSysctls ?? [],
       }),
       admittingNode: (told) =>
         admittingNode(told, observedMachine, { ...nodeSettings, nodeName: "node", maxPods: this.maxPods }),

@@ -79,7 +79,7 @@ export function createImageAccess(
     },
     async audit() {
       // No pod waits for it.
-      void records.prune();
+      void records.audit();
       await observed.audit();
     },
   });

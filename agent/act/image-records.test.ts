@@ -80,7 +80,6 @@ const unheard: readonly [
   isPulledHere: boolean,
 ][] = [
   ["leaves an image that was there before, and is the same, to all", REF, REF, false],
-  ["that has brought nothing leaves nothing", undefined, undefined, false],
   ["makes an image that has come since one that nobody has a right to", undefined, REF, true],
   ["makes an image that is another since one that nobody has a right to", "before", REF, true],
 ];
@@ -98,6 +97,53 @@ for (const [sentence, before, after, isPulledHere] of unheard)
     expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere, record });
     expect(await start().of(IMAGE, REF)).toEqual({ isPulledHere, record });
   });
+
+const unheardAndAbsent: readonly [
+  sentence: string,
+  after: string | undefined,
+  ofAudit: string | undefined,
+  isPulledHere: boolean,
+][] = [
+  ["has brought nothing leaves nothing", undefined, undefined, false],
+  ["has ended a moment later has brought what nobody has a right to", REF, REF, true],
+  ["has ended before the audit has brought what nobody has a right to", undefined, REF, true],
+];
+for (const [sentence, after, ofAudit, isPulledHere] of unheardAndAbsent)
+  test(`a pull that was given up and ${sentence}`, async () => {
+    const { start, left, present, time } = await nodeOf();
+    const records = start();
+    const set = (ref: string | undefined) => (ref === undefined ? present.delete(IMAGE) : present.set(IMAGE, ref));
+    await records.begins(IMAGE);
+    await records.failed(IMAGE, false);
+    set(after);
+    expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere: true, record: undefined });
+    // An audit that comes so soon says nothing yet.
+    time.now += 59_000;
+    await records.audit();
+    expect([left(), (await records.of(IMAGE, REF)).isPulledHere]).toEqual([[INTENT], true]);
+    time.now += 1_000;
+    set(ofAudit);
+    await records.audit();
+    expect([left(), (await records.of(IMAGE, REF)).isPulledHere]).toEqual([isPulledHere ? [RECORD] : [], isPulledHere]);
+  });
+
+test("a pull that is under way when an earlier one is audited keeps its intent, and its record", async () => {
+  const { start, left, present, time } = await nodeOf();
+  const records = start();
+  await records.begins(IMAGE);
+  await records.failed(IMAGE, false);
+  await records.begins(IMAGE);
+  time.now += 60_000;
+  await records.audit();
+  expect(left()).toEqual([INTENT]);
+  present.set(IMAGE, REF);
+  await records.succeeded(IMAGE, REF, bySecret);
+  await records.audit();
+  expect([left(), (await records.of(IMAGE, REF)).record?.credentialMapping]).toEqual([
+    [RECORD],
+    { "docker.io/testing/test": bySecret },
+  ]);
+});
 
 test("as long as the runtime cannot say what a pull has brought, what was not there before is nobody's", async () => {
   const { start, left, present, node } = await nodeOf();
@@ -230,6 +276,33 @@ test("without room for the intent nothing is pulled; without room for the record
   expect(await records.of(IMAGE, REF)).toEqual({ isPulledHere: true, record: undefined });
 });
 
+test("that a disk is full or cannot be written is said once for each, and again after it has worked", async () => {
+  const { start, disk, log } = await nodeOf();
+  const records = start();
+  const fail = (code: "ENOSPC" | "EROFS") => (verb: string, path: string) => {
+    if (verb === "write") throw new FilesError(code, path, `${path} cannot be written`);
+  };
+  let secrets = 0;
+  const look = async () => {
+    for (const image of ["one", "two"])
+      await records.learnt(`${image}:1`, image, { ...bySecret.kubernetesSecrets[0]!, uid: `${secrets++}` });
+  };
+  const said = () => log.told().filter((line) => line.startsWith("warn")).length;
+  disk.before = fail("ENOSPC");
+  await look();
+  await look();
+  expect(said()).toBe(1);
+  disk.before = fail("EROFS");
+  await look();
+  await look();
+  expect(said()).toBe(1);
+  disk.before = () => {};
+  await look();
+  disk.before = fail("ENOSPC");
+  await look();
+  expect(said()).toBe(1);
+});
+
 test("a Secret that is learnt is written down beside the others", async () => {
   const { start, textOf } = await nodeOf({ [RECORD]: recordText });
   const other = { uid: "a", namespace: "a", name: "a", credentialHash: "testsecrethash" };
@@ -257,7 +330,7 @@ for (const [sentence, files, refs, count] of prunings)
     const { start, left, present, log } = await nodeOf(files);
     for (const ref of refs) present.set(`${ref}:1`, ref);
     const records = start();
-    await records.prune();
+    await records.audit();
     expect([left().length, (await records.of(IMAGE, REF)).isPulledHere]).toEqual([count, count === 1]);
     expect(log.told()).toEqual([]);
   });
@@ -270,26 +343,34 @@ test("what is written down while the runtime lists its images stays, and so does
     await records.succeeded(IMAGE, REF, { nodePodsAccessible: true });
     return ["another"];
   };
-  await records.prune();
+  await records.audit();
   expect([(await records.of("new:1", "newref")).isPulledHere, left().length]).toEqual([true, 3]);
 });
 
-test("the runtime is asked for its images every five minutes at most, and not at all where nothing is written down", async () => {
+test("the runtime is asked for its images with each audit, once a minute at most, and not at all where nothing is written down", async () => {
   const { start, node, time } = await nodeOf();
   let asked = 0;
   node.refs = async () => {
     asked++;
+    // A list that takes long is no reason to leave out the next one.
+    time.now += 20_000;
     return ["another", REF];
   };
   const records = start();
-  await records.prune();
+  await records.audit();
   expect(asked).toBe(0);
   await records.succeeded(IMAGE, REF, bySecret);
-  for (const minutes of [0, 4, 1, 4, 1]) {
-    time.now += minutes * 60_000;
-    await records.prune();
+  for (const [afterSeconds, times] of [
+    [0, 1],
+    [59, 1],
+    [1, 2],
+    [280, 3],
+    [280, 4],
+  ] as const) {
+    time.now += afterSeconds * 1_000;
+    await records.audit();
+    expect(asked).toBe(times);
   }
-  expect(asked).toBe(3);
 });
 
 test("a record stays while the runtime is away, and while the disk does not let it go, which is said", async () => {
@@ -297,20 +378,23 @@ test("a record stays while the runtime is away, and while the disk does not let 
   const ask = node.refs;
   node.refs = () => Promise.reject(new CriError("UNAVAILABLE", "ListImages", "away"));
   const records = start();
-  await records.prune();
+  await records.audit();
   expect([left(), log.told()]).toEqual([[RECORD], []]);
   node.refs = ask;
   present.set("another:1", "another");
   disk.before = (verb, path) => {
     if (verb === "remove") throw new FilesError("EROFS", path, `${path} cannot be removed`);
   };
-  await records.prune();
+  await records.audit();
   expect([left(), log.told().at(-1)]).toEqual([
     [RECORD],
     "warn: the records of images that are here no more cannot be removed",
   ]);
+  time.now += 300_000;
+  await records.audit();
+  expect(log.told().filter((line) => line.startsWith("warn"))).toEqual([]);
   disk.before = () => {};
   time.now += 300_000;
-  await records.prune();
+  await records.audit();
   expect(left()).toEqual([]);
 });

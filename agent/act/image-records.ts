@@ -1,6 +1,8 @@
 import { CriError } from "../../cri/error.ts";
 import type { Clock } from "../../host/clock.ts";
 import { FilesError } from "../../host/files.ts";
+import type { Log } from "../../host/log.ts";
+import { createTold } from "../../host/told.ts";
 import {
   decodePullIntent,
   type ImagePullCredentials,
@@ -34,8 +36,8 @@ export interface ImageRecords {
   succeeded(image: string, imageRef: string, by: ImagePullCredentials): Promise<void>;
   /** `isHeard`: the runtime itself has said that it has not pulled it; otherwise it is asked whether the image is another. Never rejects. */
   failed(image: string, isHeard: boolean): Promise<void>;
-  /** Removes the records of images that the runtime has no more, now and then. Never rejects. */
-  prune(): Promise<void>;
+  /** Says what pulls have brought whose end nobody has heard, and removes the records of images that the runtime has no more. Never rejects. */
+  audit(): Promise<void>;
   /** Never rejects. */
   learnt(image: string, imageRef: string, secret: ImagePullSecret): Promise<void>;
 }
@@ -48,8 +50,10 @@ export interface ImageRecordsSettings extends RecordFiles {
   readonly clock: Pick<Clock, "now">;
 }
 
-/** At most so often, as the kubelet with each collection of images. */
-const PRUNE_EVERY_MS = 300_000;
+/** A runtime that comes and goes brings an audit each time; less than from one to the next that nothing brings, so that each of those prunes. */
+const PRUNE_EVERY_MS = 60_000;
+/** A runtime that was told to give up a pull has done so by then, or has finished it. */
+const PULL_ENDS_WITHIN_MS = 60_000;
 
 /** Keeps them in `root`, the kubelet's folder. What is left there is taken up with the first question. */
 export function createImageRecords(settings: ImageRecordsSettings): ImageRecords {
@@ -59,6 +63,8 @@ export function createImageRecords(settings: ImageRecordsSettings): ImageRecords
   const inTurn = createTurns();
   const left = createLeft(settings, { intents, records, add });
   const prepared = () => left.prepared(inTurn);
+  const unheard = createUnheard(settings, { intents, add, present, inTurn });
+  const prune = createPruning(settings, { records, inTurn });
 
   async function add(image: string, imageRef: string, by: ImagePullCredentials | undefined): Promise<void> {
     const lastUpdatedTime = formatTime(clock.now());
@@ -77,19 +83,19 @@ export function createImageRecords(settings: ImageRecordsSettings): ImageRecords
     }
   }
 
-  /** A pull whose end nobody has heard has brought what is other than before: to that everybody has to show a right of his own. */
-  async function endedUnheard(image: string, after: BeforePull | undefined): Promise<void> {
-    const before = intents.before(image);
-    if (before === undefined || after === undefined) return intents.doubt(image);
-    if (after.ref !== undefined && after.ref !== before.ref) await add(image, after.ref, undefined);
-    intents.trust(image);
+  /** What cannot be written is no reason to stop anything; it is only strict on those who come later. It is tried with each look. */
+  function orSay(what: string) {
+    const say = createSaying(log, what);
+    return async (image: string, work: () => Promise<void>): Promise<void> => {
+      const done = prepared().then(() => inTurn(work));
+      await done.then(say.well, (error: unknown) => say.failed({ image }, error));
+    };
   }
 
-  /** What cannot be written is no reason to stop anything; it is only strict on those who come later. */
-  async function orSay(what: string, image: string, work: () => Promise<void>): Promise<void> {
-    const done = prepared().then(() => inTurn(work));
-    await done.catch((error: unknown) => log.warn({ image, err: error }, what));
-  }
+  const orSayPulled = orSay("that an image was pulled could not be written down");
+  const orSayFailed = orSay("that an image is not being pulled any more could not be written down");
+  const orSayLearnt = orSay("by which Secret an image is to be had could not be written down");
+  const pruning = createSaying(log, "the records of images that are here no more cannot be removed");
 
   return {
     async of(image, imageRef) {
@@ -104,23 +110,97 @@ export function createImageRecords(settings: ImageRecordsSettings): ImageRecords
       await inTurn(() => intents.begins(image, before));
     },
     succeeded: (image, imageRef, by) =>
-      orSay("that an image was pulled could not be written down", image, async () => {
+      orSayPulled(image, async () => {
         await add(image, imageRef, by);
-        intents.trust(image);
+        unheard.trust(image);
         await intents.ended(image);
       }),
     async failed(image, isHeard) {
       const after = isHeard ? undefined : await present(image);
-      await orSay("that an image is not being pulled any more could not be written down", image, async () => {
-        if (!isHeard) await endedUnheard(image, after);
+      await orSayFailed(image, async () => {
+        if (!isHeard) await unheard.ended(image, after);
         await intents.ended(image);
       });
     },
-    prune: createPruning(settings, { records, prepared, inTurn }),
     learnt: (image, imageRef, secret) =>
-      orSay("by which Secret an image is to be had could not be written down", image, () =>
-        add(image, imageRef, { kubernetesSecrets: [secret] }),
-      ),
+      orSayLearnt(image, () => add(image, imageRef, { kubernetesSecrets: [secret] })),
+    async audit() {
+      const audited = async () => {
+        await prepared();
+        await unheard.settle();
+        await prune();
+      };
+      await audited().then(pruning.well, (error: unknown) => {
+        // A runtime that is away is told by others, and asked again with the next audit.
+        if (error instanceof CriError) return;
+        if (!(error instanceof FilesError)) throw error;
+        pruning.failed({}, error);
+      });
+    },
+  };
+}
+
+/** Says once that something does not work, and not with each look, until it has worked again. */
+function createSaying(log: Log, what: string) {
+  const told = createTold();
+  return {
+    well: told.clear,
+    failed(fields: Readonly<Record<string, unknown>>, error: unknown): void {
+      // The file's name is part of the message, and there are many.
+      const why = error instanceof FilesError || error instanceof CriError ? error.code : String(error);
+      log[told.isNews(why) ? "warn" : "debug"]({ ...fields, err: error }, what);
+    },
+  };
+}
+
+interface Unsettled {
+  readonly intents: PullIntents;
+  readonly add: (image: string, imageRef: string, by: undefined) => Promise<void>;
+  /** What the runtime has of an image now; undefined where it does not say. */
+  readonly present: (image: string) => Promise<BeforePull | undefined>;
+  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+}
+
+/** The pulls whose end nobody has heard. What they have brought is other than before: to that everybody has to show a right of his own. */
+function createUnheard({ clock }: Pick<ImageRecordsSettings, "clock">, { intents, add, present, inTurn }: Unsettled) {
+  /** When the latest such pull of an image was given up, where it may bring something yet. */
+  const givenUpAt = new Map<string, number>();
+
+  async function judge(image: string, before: BeforePull, { ref }: BeforePull): Promise<void> {
+    if (ref !== undefined && ref !== before.ref) await add(image, ref, undefined);
+    trust(image);
+  }
+
+  function trust(image: string): void {
+    intents.trust(image);
+    givenUpAt.delete(image);
+  }
+
+  async function settleOne(image: string, at: number): Promise<void> {
+    const after = await present(image);
+    await inTurn(async () => {
+      const before = intents.before(image);
+      // The end of another pull of it tells of both.
+      if (givenUpAt.get(image) !== at || intents.isUnderWay(image)) return;
+      if (before === undefined || after === undefined) return;
+      await judge(image, before, after);
+      await intents.forget(image);
+    });
+  }
+
+  return {
+    trust,
+    async ended(image: string, after: BeforePull | undefined): Promise<void> {
+      const before = intents.before(image);
+      // An image that is not there yet may come a moment later: the runtime only hears now that nobody waits for it.
+      if (before !== undefined && after?.ref !== undefined) return await judge(image, before, after);
+      intents.doubt(image);
+      if (before !== undefined) givenUpAt.set(image, clock.now());
+    },
+    async settle(): Promise<void> {
+      for (const [image, at] of [...givenUpAt])
+        if (Math.abs(clock.now() - at) >= PULL_ENDS_WITHIN_MS) await settleOne(image, at);
+    },
   };
 }
 
@@ -195,31 +275,19 @@ function createLeft({ root, refOf, log }: ImageRecordsSettings, { intents, recor
 
 interface Pruned {
   readonly records: Pick<PulledRecords, "kept" | "removeUnknown">;
-  readonly prepared: () => Promise<void>;
   readonly inTurn: (work: () => Promise<void>) => Promise<void>;
 }
 
-function createPruning({ refs, clock, log }: ImageRecordsSettings, { records, prepared, inTurn }: Pruned) {
+/** Rejects with `CriError` or `FilesError`. */
+function createPruning({ refs, clock }: ImageRecordsSettings, { records, inTurn }: Pruned): () => Promise<void> {
   let prunedAt = Number.NEGATIVE_INFINITY;
-
-  async function prune(): Promise<void> {
-    await prepared();
+  return async () => {
     const kept = records.kept();
-    if (kept.size === 0) return;
+    if (kept.size === 0 || Math.abs(clock.now() - prunedAt) < PRUNE_EVERY_MS) return;
     const present = await refs();
     prunedAt = clock.now();
     // A node always has an image, that of its sandboxes: a runtime that lists none has not read them yet.
     if (present.length > 0) await inTurn(() => records.removeUnknown(kept, present));
-  }
-
-  return async () => {
-    if (Math.abs(clock.now() - prunedAt) < PRUNE_EVERY_MS) return;
-    await prune().catch((error: unknown) => {
-      // A runtime that is away is told by others, and asked again with the next audit.
-      if (error instanceof CriError) return;
-      if (!(error instanceof FilesError)) throw error;
-      log.warn({ err: error }, "the records of images that are here no more cannot be removed");
-    });
   };
 }
 

@@ -11,7 +11,7 @@ import { enquiryOf } from "../translate/enquiry.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import { containerFolder, postStartMark } from "../translate/volumes.ts";
 
-/** A hook that did not succeed, in the words of whoever was asked. */
+/** A hook that did not succeed, in words for the log: what its command has printed is not among them. */
 class HookError extends Error {
   override readonly name = "HookError";
 }
@@ -133,9 +133,11 @@ async function runHook(
   const late = new AbortController();
   const cancel = clock.wakeAt(clock.now() + timeoutMs, () => late.abort());
   const limits = { timeoutMs, signal: AbortSignal.any([signal, late.signal]) };
-  const { result, message, ...asked } = await createAsk(runtime, userAgent)(enquiry, id, limits).finally(cancel);
+  const ask = createAsk(runtime, userAgent);
+  const { result, message, exitCode, ...asked } = await ask(enquiry, id, limits).finally(cancel);
   signal.throwIfAborted();
   if (late.signal.aborted) throw new HookError(`no end within ${timeoutMs / 1000}s`);
+  if (exitCode !== undefined) throw new HookError(`its command exited with code ${exitCode}`);
   if (result === "failure" || result === "error") throw new HookError(message);
   return asked;
 }

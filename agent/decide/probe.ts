@@ -22,7 +22,10 @@ export interface ProbeOutcome {
   readonly result: "success" | "warning" | "failure" | "error";
   /** Of an error: what the kubelet calls the state in which it results, though nothing comes of it. */
   readonly verdict?: "failure";
+  /** Of a command it is what that has printed: nothing for the log, since it may hold what the container alone should know. */
   readonly message: string;
+  /** Of a command that has failed. */
+  readonly exitCode?: number;
   /** The server, `host:port`, that was asked over TLS and answers in plain HTTP. */
   readonly askedInPlainText?: string;
 }

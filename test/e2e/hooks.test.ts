@@ -69,7 +69,7 @@ test("a hook that fails has its container stopped and tried again, and the log s
   await node.put(podOf("stubborn", noting({ postStart }, { command: untilStopped }), withNotes()));
   const pod = await node.pod("stubborn", "it is up", ({ ready }) => ready === "1/1");
   expect(pod.restarts).toBe(1);
-  await node.logged("failed to run the postStart hook of container main", "not yet");
+  await node.logged("failed to run the postStart hook of container main", "its command exited with code 1");
 });
 
 test("a preStop hook that fails keeps nobody from stopping: its container hears SIGTERM, and the log says why", async () => {
@@ -82,7 +82,7 @@ test("a preStop hook that fails keeps nobody from stopping: its container hears 
   await node.removeFile("failing.yaml");
   await goes("failing");
   expect(await notes("failing")).toEqual(["up", "tried", "ended"]);
-  await node.logged("failing-berth", "preStop hook", "not now");
+  await node.logged("failing-berth", "preStop hook", "its command exited with code 7");
 });
 
 test("hooks may ask a server: one by one, as who they are, with the headers that they have", async () => {

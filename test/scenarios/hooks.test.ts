@@ -52,13 +52,13 @@ scenario(
       "0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
-      0s web: failed to run the postStart hook of container a (attempt 0): too cold
+      0s web: failed to run the postStart hook of container a (attempt 0): its command exited with code 1
       0s web: stop container a within 30s: its postStart hook has failed
       0s report web Pending: a terminated Error 143, b waiting ContainerCreating
       0s web: create container a (attempt 1): it exited with code 143
       0s report web Pending: a waiting ContainerCreating (restarts: 1), b waiting ContainerCreating
       0s web: start container a (attempt 1)
-      0s web: failed to run the postStart hook of container a (attempt 1): too cold
+      0s web: failed to run the postStart hook of container a (attempt 1): its command exited with code 1
       0s web: stop container a within 30s: its postStart hook has failed
       0s report web Pending: a waiting CrashLoopBackOff (restarts: 1), b waiting ContainerCreating
       0s web: remove container a: a newer instance has ended too
@@ -284,10 +284,10 @@ scenario(
   },
 );
 
-test("users hear of hooks that fail", async () => {
+test("users hear of hooks that fail, and what their commands have printed stays out of the log", async () => {
   const stage = await createStage({ isInCluster: true });
-  stage.runtime.commands.set("warm-up", { exitCode: 1 });
-  stage.runtime.commands.set("drain", { exitCode: 1 });
+  stage.runtime.commands.set("warm-up", { exitCode: 1, stderr: "password=hunter2" });
+  stage.runtime.commands.set("drain", { exitCode: 3, stderr: "password=hunter2" });
   await stage.start();
   await stage.apply("web", hooked({ postStart: running("warm-up"), preStop: running("drain") }));
   await stage.advance("1s");
@@ -297,4 +297,10 @@ test("users hear of hooks that fail", async () => {
     "2x Normal Killing: FailedPostStartHook",
     "2x Warning FailedPreStopHook: PreStopHook failed",
   ]);
+  const said = stage.story.join("\n");
+  expect(said).toContain(
+    "failed to run the postStart hook of container a (attempt 0): its command exited with code 1\n",
+  );
+  expect(said).toContain("the preStop hook has failed: its command exited with code 3\n");
+  expect(said).not.toContain("hunter2");
 });

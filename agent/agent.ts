@@ -1,4 +1,3 @@
-import { CriError } from "../cri/error.ts";
 import type { Runtime } from "../cri/runtime.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
@@ -15,14 +14,16 @@ import { createPullQueue } from "./act/pull-queue.ts";
 import { createSharedPulls } from "./act/shared-pulls.ts";
 import { createUserNamespaces } from "./act/user-namespaces.ts";
 import type { PodDisk } from "./act/volume.ts";
+import { createBlindness } from "./blindness.ts";
 import type { Cluster, ClusterNeeds } from "./cluster.ts";
 import type { Action } from "./decide/action.ts";
 import type { AdmittingNode } from "./decide/admitting-node.ts";
 import { containerHash } from "./decide/container-hash.ts";
-import type { SourceKind } from "./decide/desired.ts";
+import { fullNameOf, type SourceKind } from "./decide/desired.ts";
 import type { ImageVerification } from "./decide/image-access.ts";
 import { instanceKey, type ObservedContainer } from "./decide/observed.ts";
 import type { Settings } from "./decide/settings.ts";
+import { isUnseen } from "./decide/status.ts";
 import { createDesiredPods, type DesiredPods } from "./desired/pods.ts";
 import { createPodRecords } from "./desired/records.ts";
 import { createImageAccess, type ImageAccess } from "./image-access.ts";
@@ -158,7 +159,7 @@ export function createAgent(parts: AgentParts): Agent {
     settings: () => ({ ...settingsNow(), runtimeName: followed.runtimeName() }),
     startPlaces: parts.startPlaces,
     rooms: joinRooms(
-      { desired, observed, probes, stories, cluster, stir: rest.stir, blindness: createBlindness(log) },
+      { desired, observed, probes, stories, cluster, stir: rest.stir, log },
       createActing({ ...parts, facts: factsNow }, observed, { images, ...access }, async (uid) => {
         await cluster?.secured(uid);
       }),
@@ -202,16 +203,21 @@ interface Joined {
   readonly stories: PodStories;
   readonly cluster: Cluster | undefined;
   readonly stir: () => void;
-  readonly blindness: ReturnType<typeof createBlindness>;
+  readonly log: Log;
 }
 
 /** What the loop asks of the rooms, and who of them hears of it. */
-function joinRooms({ desired, observed, probes, stories, cluster, stir, blindness }: Joined, act: Rooms["act"]): Rooms {
+function joinRooms({ desired, observed, probes, stories, cluster, stir, log }: Joined, act: Rooms["act"]): Rooms {
+  const blindness = createBlindness(log, (uid, event) => {
+    const wanted = desired.get(uid);
+    if (wanted !== undefined && wanted !== "unknown") cluster?.tell(uid, fullNameOf(wanted.pod), event);
+  });
   return {
     desired: desired.get,
     observe: observed.observe,
     explain,
     report(uid, wanted, status, stage, obstacle) {
+      if (!isUnseen(status)) blindness.forget(uid);
       desired.reported(wanted, status);
       if (stage !== "syncing") probes.ending(uid);
       stories.report(uid, wanted, status, stage, obstacle);
@@ -257,21 +263,6 @@ function sizeOf(images: ObservedImages): (image: string) => Promise<number | und
   return async (image) => {
     const presence = await images.presence(image);
     return presence.present === true ? presence.sizeBytes : undefined;
-  };
-}
-
-/** Tells once a pod, until another reason comes, why it cannot be looked at; an outage is told by whoever follows the runtime. */
-function createBlindness(log: Log) {
-  const told = new Map<PodUid, string>();
-  return {
-    tell(uid: PodUid, error: unknown): void {
-      const message = error instanceof Error ? error.message : String(error);
-      const isOutage = error instanceof CriError && error.code === "UNAVAILABLE";
-      if (!isOutage && told.get(uid) !== message)
-        log.warn({ uid, err: error }, "the pod cannot be looked at; trying again");
-      told.set(uid, message);
-    },
-    forget: (uid: PodUid) => told.delete(uid),
   };
 }
 

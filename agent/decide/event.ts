@@ -280,6 +280,11 @@ export function unreadableEvent(problem: string): PodEvent {
   return warning("FailedValidation", `Error validating pod from api, ignoring: ${problem}`);
 }
 
+/** What is told of a pod that cannot be looked at, or not be decided upon. */
+export function blindEvent(why: string): PodEvent {
+  return warning("FailedSync", `error determining status: ${why}`);
+}
+
 /** Two containers of one image are one pull; it is told of the first. */
 function containerOf(pod: Pod | undefined, image: string): Container | undefined {
   return pod && allContainers(pod.spec).find((container) => imageOf(container) === image);

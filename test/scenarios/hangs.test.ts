@@ -1,7 +1,8 @@
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
 import type { RuntimeVerb } from "../fakes/runtime.ts";
 import { linesOf, scenario } from "./scenario.ts";
-import { makePod, type Stage } from "./stage.ts";
+import { createStage, makePod, type Stage } from "./stage.ts";
 
 /** Calls of the verb that begin in these seconds hang until the last of them, where they are about the right thing. */
 function hang(
@@ -242,3 +243,30 @@ scenario(
     `);
   },
 );
+
+test("a pod whose status the runtime does not tell says so by one event, and by another one when that happens again", async () => {
+  const stage = await createStage({ isInCluster: true });
+  const { runtime } = stage;
+  const breakStatus = () => {
+    runtime.before.containerStatus = () => {
+      throw new CriError("UNKNOWN", "ContainerStatus", "the task is of another mind");
+    };
+  };
+  const told = async () => (await stage.events("web")).filter((line) => line.includes("FailedSync"));
+  const message = "error determining status: rpc error: code = Unknown desc = the task is of another mind";
+  await stage.apply("web");
+  await stage.start();
+  await stage.advance("5s");
+  expect(await told()).toEqual([]);
+  breakStatus();
+  await stage.exit("a", 1);
+  await stage.advance("5m");
+  expect(await told()).toEqual([`1x Warning FailedSync: ${message}`]);
+  delete runtime.before.containerStatus;
+  await stage.advance("5m");
+  expect(await stage.shown()).toEqual(["web Running, ready: a running (restarts: 1)"]);
+  breakStatus();
+  await stage.exit("a", 1);
+  await stage.advance("1m");
+  expect(await told()).toEqual([`2x Warning FailedSync: ${message}`]);
+});

@@ -15,14 +15,13 @@ const TOLD = [
     "DNSConfigForming",
   ],
   ...["Starting", "Rebooted", "NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "SystemOOM"],
-  "ResizeInfeasible",
+  ...["ResizeInfeasible", "FailedSync"],
 ] as const;
 
 /** Those that nobody here tells, by why. A reason moves up when what it speaks of arrives. */
 const NOT_TOLD = {
-  "a look at the runtime that fails is made again, and what it is about goes on": [
+  "the look at a sandbox that was just run is a look as any other: FailedSync tells of one that fails": [
     "FailedPodSandBoxStatus",
-    "FailedSync",
   ],
   "no pod is put out for others here yet": ["Preempting", "ExceededGracePeriod", "EvictionThresholdMet"],
   "no cgroups of its own are made for a pod or the node yet": [

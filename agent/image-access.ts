@@ -44,7 +44,7 @@ export interface ImageAccess {
 interface Judging {
   readonly verification: ImageVerification;
   readonly records: ImageRecords;
-  readonly providers: CredentialProviders | undefined;
+  readonly knownAccount: ReturnType<typeof createKnownAccount>;
   /** Undefined where the node stands alone. */
   readonly cluster: () => Pick<Cluster, "facts"> | undefined;
 }
@@ -63,7 +63,8 @@ export function createImageAccess(
   const refOf = async (image: string) => (await runtime.imageStatus(image))?.id;
   const refs = async () => (await runtime.listImages()).map(({ id }) => id);
   const records = createImageRecords({ root: disk.root, refOf, refs, clock, log });
-  const judging: Judging = { verification, records, providers, cluster };
+  const knownAccount = createKnownAccount(providers, clock);
+  const judging: Judging = { verification, records, knownAccount, cluster };
   const withAccess = (observed: ObservedPods): ObservedPods => ({
     ...observed,
     async observe(uid, desired) {
@@ -87,7 +88,7 @@ export function createImageAccess(
 }
 
 async function judged(
-  { verification, records, providers, cluster }: Judging,
+  { verification, records, knownAccount, cluster }: Judging,
   pod: Pod,
   image: string,
   presence: ImagePresence,
@@ -96,7 +97,7 @@ async function judged(
   const recorded = await records.of(image, presence.ref);
   const credentials: PodCredentials = {
     ...credentialsOf(pod, image, cluster()?.facts),
-    serviceAccount: await knownAccount(providers, pod, image, recordedAccounts(recorded, image)),
+    serviceAccount: await knownAccount(pod, image, recordedAccounts(recorded, image)),
   };
   const access = imageAccess(verification, image, recorded, credentials);
   if (access.kind === "unverified") return { ...presence, isUnverified: true };
@@ -115,21 +116,39 @@ function credentialsOf(pod: Pod, image: string, facts: Cluster["facts"] | undefi
   };
 }
 
-/** The pod's account, where one of its name is written down; it is asked for only then, which costs the API server a request. */
-async function knownAccount(
-  providers: CredentialProviders | undefined,
-  pod: Pod,
-  image: string,
-  recorded: readonly ImagePullServiceAccount[],
-): Promise<ImagePullServiceAccount | undefined> {
-  const { namespace = "default" } = pod.metadata;
-  const named = recorded.find((one) => one.namespace === namespace && one.name === pod.spec.serviceAccountName);
-  if (named === undefined || providers === undefined) return undefined;
-  return await providers.accountFor(pod, image).catch((error: unknown) => {
-    if (!(error instanceof CredentialProviderError && error.cause instanceof KubeError)) throw error;
-    // As with Secrets: while nobody can say who the account is, its name is enough. One that is gone, or that we may not see, proves nothing.
-    return hasCode(error.cause, "UNREACHABLE", "TIMEOUT", "SERVER") ? named : undefined;
-  });
+/** A look waits so long for the API server to say who an account is: all turns of the pod, restarts too, stand still meanwhile. */
+const ACCOUNT_WITHIN_MS = 1_000;
+
+/** Tells the pod's account, where one of its name is written down; it is asked for only then, which costs the API server a request. */
+function createKnownAccount(providers: CredentialProviders | undefined, clock: Clock) {
+  /** The accounts whose answer is late: no other look waits for it. */
+  const late = new Set<string>();
+
+  function ask(pod: Pod, image: string, named: ImagePullServiceAccount, asked: CredentialProviders) {
+    return asked.accountFor(pod, image).catch((error: unknown) => {
+      if (!(error instanceof CredentialProviderError && error.cause instanceof KubeError)) throw error;
+      // As with Secrets: while nobody can say who the account is, its name is enough. One that is gone, or that we may not see, proves nothing.
+      return hasCode(error.cause, "UNREACHABLE", "TIMEOUT", "SERVER") ? named : undefined;
+    });
+  }
+
+  return async (pod: Pod, image: string, recorded: readonly ImagePullServiceAccount[]) => {
+    const { namespace = "default" } = pod.metadata;
+    const named = recorded.find((one) => one.namespace === namespace && one.name === pod.spec.serviceAccountName);
+    if (named === undefined || providers === undefined) return undefined;
+    const key = JSON.stringify([namespace, named.name]);
+    if (late.has(key)) return named;
+    const waited = Promise.withResolvers<ImagePullServiceAccount>();
+    const cancel = clock.wakeAt(clock.now() + ACCOUNT_WITHIN_MS, () => {
+      late.add(key);
+      waited.resolve(named);
+    });
+    const answered = ask(pod, image, named, providers).finally(() => {
+      cancel();
+      late.delete(key);
+    });
+    return await Promise.race([answered, waited.promise]);
+  };
 }
 
 /** The accounts in the words of those who ask for logins. */

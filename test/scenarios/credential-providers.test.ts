@@ -189,3 +189,17 @@ test("while the API server answers nothing about accounts, a pod that is deleted
   await stage.advance("3s");
   expect(await stage.shown()).toEqual([]);
 });
+
+test("while the API server answers nothing about accounts, a container of the account starts again within seconds", async () => {
+  const { stage } = await nodeWith({ ...vault, tokenAttributes }, byAccount);
+  await stage.apply("owner", specOf("robot"));
+  await stage.apply("thief", specOf("other", "Never"));
+  await stage.advance("60s");
+  stage.kube.before.get = (about) => (about.includes("serviceaccounts") ? new Promise(() => {}) : undefined);
+  await stage.exit("a", 1);
+  await stage.advance("2s");
+  expect(await stage.shown()).toEqual([
+    "owner Running, ready: a running (restarts: 1)",
+    "thief Pending: a waiting ErrImageNeverPull",
+  ]);
+});

@@ -149,6 +149,15 @@ for (const [sentence, spec, name, hostname] of hostnames)
     expect(configOf(spec, { name }).hostname).toBe(hostname);
   });
 
+test("host ports of sidecars are mapped, and those of init containers that run to their end are not", () => {
+  const initContainers: readonly Container[] = [
+    { name: "first", ports: [{ containerPort: 1, hostPort: 10 }] },
+    { name: "side", restartPolicy: "Always", ports: [{ containerPort: 2, hostPort: 20 }] },
+  ];
+  const containers = [{ name: "a", ports: [{ containerPort: 3, hostPort: 30 }] }];
+  expect(configOf({ initContainers, containers }).portMappings.map(({ hostPort }) => hostPort)).toEqual([20, 30]);
+});
+
 test("ports of all containers are mapped, TCP unless they say otherwise", () => {
   const containers: readonly Container[] = [
     { name: "a", ports: [{ containerPort: 1 }, { containerPort: 2, protocol: "SCTP" }] },

@@ -50,6 +50,10 @@ export function podLabels({ metadata: { name = "", namespace = "default", uid = 
   return { [podNameLabel]: name, [podNamespaceLabel]: namespace, [podUidLabel]: uid };
 }
 
+/**
+ * Of all containers that go on side by side. The kubelet leaves sidecars out, although schedulers and its own admission keep their host
+ * ports free: who asks for one there gets none, in silence.
+ */
 function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {
   const protocols = { TCP: Protocol.TCP, UDP: Protocol.UDP, SCTP: Protocol.SCTP } as const;
   return [...sidecarsOf(spec), ...spec.containers]

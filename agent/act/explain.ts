@@ -46,7 +46,17 @@ function wordsOf(action: Action, error: unknown): string {
       return error.details;
     case "pullImage":
       return error.code === "UNKNOWN" ? error.details : asRpcError(error);
-    default:
+    case "prepareVolumes":
+    case "runSandbox":
+    case "runHook":
+    case "runPreStop":
+    case "stopContainer":
+    case "removeContainer":
+    case "stopSandbox":
+    case "removeSandbox":
+    case "removeVolumes":
+    case "releaseIds":
+    case "removePodFiles":
       return asRpcError(error);
   }
 }
@@ -58,8 +68,8 @@ function prefixOf({ kind }: Action, error: unknown): string {
 }
 
 /**
- * Runtimes that know better why a pull failed say so by how their message begins. The CRI has no field for it (KEP-4622), so this is
- * the one place where a text decides.
+ * Runtimes that know better why a pull failed say so by how their message begins. The CRI has no field for it (KEP-4622), so a
+ * text decides.
  */
 function pullReason(action: Action, error: unknown): string | undefined {
   if (action.kind !== "pullImage" || !(error instanceof CriError) || error.code !== "UNKNOWN") return undefined;

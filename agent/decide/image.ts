@@ -39,6 +39,7 @@ export function imageNeed(container: Container, observed: ObservedPod, memory: P
       return isFree ? { kind: "ready", ref: presence.ref } : { kind: "missing" };
     case "Always":
       return own ? { kind: "ready", ref: own.ref } : { kind: "pull", why: "its pull policy is Always" };
+    // What a newer API calls by a name that is not known here counts as IfNotPresent.
     default:
       if (isFree) return { kind: "ready", ref: presence.ref };
       if (own) return { kind: "ready", ref: own.ref };

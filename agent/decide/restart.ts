@@ -27,6 +27,7 @@ export function shouldRestart(
       return false;
     case "OnFailure":
       return exitCode !== 0;
+    // What a newer API calls by a name that is not known here counts as what stands where nothing is said.
     default:
       return true;
   }

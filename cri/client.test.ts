@@ -12,6 +12,7 @@ import {
   ListContainersRequest,
   ListContainersResponse,
   PodSandboxConfig,
+  PullImageRequest,
   PullImageResponse,
   RunPodSandboxResponse,
   StopContainerRequest,
@@ -345,6 +346,19 @@ test("images may live behind another socket", async () => {
   expect(await r.pullImage("i", undefined, undefined)).toBe("sha256:1" as never);
   expect((await r.version()).runtimeName).toBe("test");
   expect(Object.keys(r.metrics()).sort()).toEqual(["PullImage", "Version"]);
+});
+
+test("a pull carries the annotations of the pod that it is for", async () => {
+  const asked: PullImageRequest[] = [];
+  const { pullImage } = await connect({
+    [imagePath("PullImage")]: (call, answer) => {
+      asked.push(PullImageRequest.decode(call.request));
+      answer(null, Buffer.alloc(0));
+    },
+  });
+  await pullImage("i", undefined, undefined, { annotations: { "example.com/lazy": "yes" } });
+  await pullImage("i", undefined, undefined);
+  expect(asked.map(({ image }) => image?.annotations)).toEqual([{ "example.com/lazy": "yes" }, {}]);
 });
 
 test("the log has verb, code and time of each call, and nothing of what was said", async () => {

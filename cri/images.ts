@@ -27,9 +27,9 @@ const verbs = {
 
 export type Images = Pick<Runtime, "imageStatus" | "pullImage" | "listImages" | "removeImage" | "imageFsInfo">;
 
-const specOf = (image: string): ImageSpec => ({
+const specOf = (image: string, annotations: ImageSpec["annotations"] = {}): ImageSpec => ({
   image,
-  annotations: {},
+  annotations,
   userSpecifiedImage: image,
   runtimeHandler: "",
   imageRef: "",
@@ -38,12 +38,13 @@ const specOf = (image: string): ImageSpec => ({
 /** The verbs of images. `requestTimeoutMs` is the deadline of all but PullImage. */
 export function createImages({ call }: Connection, requestTimeoutMs: number): Images {
   return {
+    // Without the annotations of a pod, which the kubelet sends here too: one answer is for all pods of an image.
     async imageStatus(image, options) {
       const request = { image: specOf(image), verbose: false };
       return (await call(verbs.status, request, { deadlineMs: requestTimeoutMs, ...options })).image;
     },
-    async pullImage(image, auth, sandboxConfig, options) {
-      const request = { image: specOf(image), auth, sandboxConfig };
+    async pullImage(image, auth, sandboxConfig, { annotations, ...options } = {}) {
+      const request = { image: specOf(image, annotations), auth, sandboxConfig };
       return (await call(verbs.pull, request, { deadlineMs: undefined, ...options })).imageRef as ImageRef;
     },
     async listImages(options) {

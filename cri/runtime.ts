@@ -22,6 +22,11 @@ export interface CallOptions {
   readonly deadlineMs?: number;
 }
 
+export interface PullOptions extends CallOptions {
+  /** Those of the pod, which some runtimes go by when they choose how to fetch and unpack. */
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
 /** Conditions are ANDed; none means everything. */
 export interface SandboxFilter {
   readonly podUid?: PodUid;
@@ -119,7 +124,7 @@ export interface Runtime {
     image: string,
     auth: AuthConfig | undefined,
     sandboxConfig: PodSandboxConfig | undefined,
-    options?: CallOptions,
+    options?: PullOptions,
   ): Promise<ImageRef>;
   listImages(options?: CallOptions): Promise<readonly Image[]>;
   removeImage(image: string, options?: CallOptions): Promise<void>;

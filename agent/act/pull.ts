@@ -55,9 +55,10 @@ export async function pullImage(settings: PullSettings, scene: PullScene, signal
   const mustBeNew = allContainers(pod.spec).some(
     (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
   );
+  const { annotations = {} } = pod.metadata;
   const pull = (ended: AbortSignal) =>
     recorded(records, image, () =>
-      pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended }), ended),
+      pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended, annotations }), ended),
     );
   return await pulls.pull({ image, sharedBy: fingerprintOf(logins), mustBeNew, pull, began }, signal);
 }

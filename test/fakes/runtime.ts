@@ -5,6 +5,7 @@ import type {
   ContainerChange,
   ContainerFilter,
   EventSource,
+  PullOptions,
   Runtime,
   RuntimeEvent,
   RuntimeEventListener,
@@ -113,6 +114,8 @@ export class FakeRuntime implements Runtime {
   readonly registry = new Map<string, CriError | undefined>();
   /** Those that are pulled only by this login, `user:password`. */
   readonly privateImages = new Map<string, string>();
+  /** The annotations that came with each pull. */
+  readonly pullAnnotations: Readonly<Record<string, string>>[] = [];
   /** By which login each pull was tried. */
   readonly logins: (string | undefined)[] = [];
   /** By container name or by image; the name wins. */
@@ -394,9 +397,10 @@ export class FakeRuntime implements Runtime {
     image: string,
     auth: AuthConfig | undefined,
     _sandboxConfig: PodSandboxConfig | undefined,
-    options?: CallOptions,
+    options?: PullOptions,
   ): Promise<ImageRef> {
     const pull = (): ImageRef => {
+      this.pullAnnotations.push(options?.annotations ?? {});
       const error = this.registry.get(image);
       if (error !== undefined) throw error;
       const login = auth === undefined ? undefined : `${auth.username}:${auth.password}`;

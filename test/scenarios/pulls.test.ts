@@ -240,3 +240,14 @@ test("after an image was imported anew under its name the next pods and restarts
     [`one of ${old}`, "three of sha256:imported", `two of ${old}`, "two of sha256:imported"].toSorted(),
   );
 });
+
+test("a runtime is told of the annotations of the pod that an image is pulled for", async () => {
+  const stage = await createStage();
+  stage.runtime.registry.set("app:1", undefined);
+  const pod = podOf("web", "app:1");
+  await stage.start();
+  await stage.offer({ ...pod, metadata: { ...pod.metadata, annotations: { "example.com/lazy": "yes" } } });
+  await stage.advance("10s");
+  expect(stage.runtime.pullAnnotations).toMatchObject([{ "example.com/lazy": "yes" }]);
+  expect(Object.keys(stage.runtime.pullAnnotations[0] ?? {})).not.toContain("berth.dev/crashes");
+});

@@ -113,7 +113,7 @@ export function createAgent(parts: AgentParts): Agent {
   const seen = createObservedPods({ runtime, images, files, lastWords, clock, log, wake });
   const probes = createProbing(
     { runtime, clock, log, wake, hostIPs: () => parts.settings().hostIPs, random: parts.random },
-    (uid, pod, event) => cluster?.tell(uid, pod, event),
+    stories.unwell,
   );
   const access = createImageAccess(parts, () => cluster);
   const observed = withProbes(access.withAccess(withLogLinks(seen, createLogLinks(disk, log))), probes);

@@ -2,7 +2,7 @@ import type { Runtime } from "../cri/runtime.ts";
 import type { PodUid } from "../proto/ids.ts";
 import { fullNameOf } from "./decide/desired.ts";
 import { eventOfProbe, type PodEvent } from "./decide/event.ts";
-import { probeTimeoutMs } from "./decide/probe.ts";
+import { probeTimeoutMs, type Unwell } from "./decide/probe.ts";
 import type { ObservedPods } from "./observed/pods.ts";
 import { createProbes, type Probes, type ProbesSettings } from "./observed/probes.ts";
 import { enquiryOf } from "./translate/enquiry.ts";
@@ -15,14 +15,15 @@ type ProbingParts = Pick<ProbesSettings, "clock" | "log" | "wake" | "hostIPs" | 
 /** The room of probes, whose answers are told as events of their pod, `namespace/name`. */
 export function createProbing(
   { runtime, ...parts }: ProbingParts,
-  tell: (uid: PodUid, pod: string, event: PodEvent) => void,
+  tell: (uid: PodUid, pod: string, event: PodEvent, unwell: Unwell) => void,
 ): Probes {
   return createProbes({
     ...parts,
     ask: createAsking(runtime),
     answered({ uid, pod, container, kind }, outcome) {
       const event = eventOfProbe(kind, outcome, container.name);
-      if (event !== undefined) tell(uid, fullNameOf(pod), event);
+      if (event === undefined) return;
+      tell(uid, fullNameOf(pod), event, { container: container.name, kind, message: event.message });
     },
   });
 }

@@ -30,6 +30,13 @@ export interface ProbeOutcome {
   readonly askedInPlainText?: string;
 }
 
+/** What a probe has said last of a container that was not as it should be. */
+export interface Unwell {
+  readonly container: string;
+  readonly kind: ProbeKind;
+  readonly message: string;
+}
+
 /** What is known of one probe of one instance. */
 export interface ProbeState {
   readonly verdict: "unknown" | "success" | "failure";

@@ -7,11 +7,13 @@ import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { longPullEvent, type PodEvent } from "../decide/event.ts";
 import { formatGoDuration } from "../decide/go-duration.ts";
 import type { Obstacle } from "../decide/plan.ts";
+import type { Unwell } from "../decide/probe.ts";
 import type { StageKind } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
 import type { Beginning, Taken } from "../decide/taken.ts";
 import { createListeners } from "./listeners.ts";
 import { createPullsUnderWay, type PullUnderWay } from "./pulls-under-way.ts";
+import { createUnwellContainers } from "./unwell.ts";
 
 /** What the agent says of a pod: its status, and how long each step of its latest start took. */
 export interface PodReport {
@@ -25,6 +27,8 @@ export interface PodReport {
   readonly obstacle: Obstacle | undefined;
   /** The pulls that it waits for now. */
   readonly pulls: readonly PullUnderWay[];
+  /** What probes have said last of those containers that were not as they should be. */
+  readonly unwell: readonly Unwell[];
 }
 
 export interface PodStoriesSettings {
@@ -36,6 +40,8 @@ export interface PodStoriesSettings {
 
 export interface PodStories {
   report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: StageKind, obstacle?: Obstacle): void;
+  /** A probe of a pod, `namespace/name`, was not answered as it should be. */
+  unwell(uid: PodUid, pod: string, event: PodEvent, said: Unwell): void;
   begins(beginning: Beginning): void;
   took(taken: Taken): void;
   finished(uid: PodUid): void;
@@ -61,6 +67,7 @@ export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings):
   const stories = new Map<PodUid, Story>();
   const { tell, subscribe } = createListeners();
   const failures = createToldFailures();
+  const unwell = createUnwellContainers();
   const pulls = createPullsUnderWay({
     clock,
     long({ uid, pod }, { image, attempt }, lastedMs) {
@@ -87,6 +94,10 @@ export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings):
       Object.assign(story, { desired, status, stage, obstacle, text });
       if (isNew) tell();
     },
+    unwell(uid, pod, event, said) {
+      tellOfPod(uid, pod, event);
+      if (unwell.heard(uid, said, stories.get(uid)?.status)) tell();
+    },
     begins: pulls.begins,
     took(taken) {
       pulls.took(taken);
@@ -98,6 +109,7 @@ export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings):
     finished(uid) {
       failures.forget(uid);
       pulls.finished(uid);
+      unwell.finished(uid);
       const story = stories.get(uid);
       if (!stories.delete(uid) || story?.desired === undefined) return;
       log.info(whose(story), "the pod is gone");
@@ -117,6 +129,7 @@ export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings):
                   steps: [...steps.values()],
                   obstacle,
                   pulls: pulls.of(uid),
+                  unwell: unwell.of(uid, status),
                 },
               ],
         )

@@ -47,7 +47,13 @@ const rows: readonly [sentence: string, status: PodStatus, stage: StageKind, rea
     "CrashLoopBackOff",
     "back-off 10s",
   ],
-  ["what ended says how", { phase: "Failed", containerStatuses: [running, failed] }, "syncing", "Error", "no disk"],
+  [
+    "what ended says how",
+    { phase: "Failed", containerStatuses: [running, failed] },
+    "syncing",
+    "Error",
+    "it exited with code 1: no disk",
+  ],
   [
     "the first that ended speaks",
     { phase: "Failed", containerStatuses: [completed, failed] },
@@ -239,4 +245,54 @@ for (const [sentence, initContainerStatuses, reason, ready] of initRows)
       obstacle: undefined,
     });
     expect(summary).toMatchObject({ reason, ready });
+  });
+
+const unwell = [
+  { container: "a", kind: "readiness", message: "Readiness probe failed: no route" },
+  { container: "b", kind: "liveness", message: "Liveness probe failed: bad disk" },
+] as const;
+const back = { exitCode: 143, reason: "Error" };
+const probed: readonly [sentence: string, status: PodStatus, message: string][] = [
+  [
+    "a container that is not ready says what its probe says",
+    { phase: "Running", containerStatuses: [{ ...running, ready: false }] },
+    "a is not ready: Readiness probe failed: no route",
+  ],
+  ["one that is ready again says nothing", { phase: "Running", containerStatuses: [running] }, ""],
+  [
+    "one that was stopped for its probe says so",
+    { phase: "Running", containerStatuses: [{ ...waiting, lastState: { terminated: back } }] },
+    "back-off 10s; it exited with code 143 (Liveness probe failed: bad disk)",
+  ],
+  [
+    "one that ended by itself is not said to have ended for not being ready",
+    { phase: "Running", containerStatuses: [{ ...waiting, name: "a", lastState: { terminated: back } }] },
+    "back-off 10s; it exited with code 143",
+  ],
+  [
+    "an init container that has failed for good says how",
+    {
+      phase: "Failed",
+      initContainerStatuses: [containerOf("i", { terminated: { exitCode: 4, reason: "Error", message: "no way\n" } })],
+    },
+    "it exited with code 4: no way",
+  ],
+  [
+    "one that was killed for want of memory says so",
+    { phase: "Failed", containerStatuses: [containerOf("a", { terminated: { exitCode: 137, reason: "OOMKilled" } })] },
+    "OOMKilled (137)",
+  ],
+];
+for (const [sentence, status, message] of probed)
+  test(sentence, () => {
+    const report = {
+      pod,
+      status,
+      stage: "syncing",
+      isTakenAway: false,
+      steps: [],
+      obstacle: undefined,
+      unwell,
+    } as const;
+    expect(summarize(report).message).toBe(message);
   });

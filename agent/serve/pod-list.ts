@@ -3,6 +3,7 @@ import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import type { NodeReport } from "../decide/node-report.ts";
 import type { Obstacle } from "../decide/plan.ts";
+import type { Unwell } from "../decide/probe.ts";
 import type { StageKind } from "../decide/stage.ts";
 import type { Step } from "../decide/step.ts";
 
@@ -47,6 +48,7 @@ export function summarize(report: {
   readonly steps: readonly Step[];
   readonly obstacle: Obstacle | undefined;
   readonly pulls?: readonly { readonly image: string; readonly since: number; readonly attempt: number }[];
+  readonly unwell?: readonly Unwell[];
 }): PodSummary {
   const { pod, status, steps, pulls = [] } = report;
   const sidecars = sidecarsOf(pod.spec);
@@ -72,21 +74,39 @@ export function summarize(report: {
   };
 }
 
-function whyOf({ pod, status, stage, isTakenAway, obstacle }: Parameters<typeof summarize>[0]): Obstacle {
+function whyOf({ pod, status, stage, isTakenAway, obstacle, unwell = [] }: Parameters<typeof summarize>[0]): Obstacle {
   if (stage === "terminating" && obstacle !== undefined) return obstacle;
   const isEnding = stage === "terminating" || stage === "finished";
   if (isEnding && isTakenAway && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)
     return { reason: status.reason ?? "", message: status.message ?? "" };
   const mayInitialize = status.phase === "Pending" || (status.phase === "Failed" && !isInitialized(status));
-  const init = mayInitialize ? whyItInitializes(pod, status) : undefined;
+  const init = mayInitialize ? whyItInitializes(pod, status, unwell) : undefined;
   if (init !== undefined) return init;
   const containers = status.containerStatuses ?? [];
   const waiting = containers.find(({ state }) => state?.waiting !== undefined);
-  if (waiting !== undefined) return whyItWaits(waiting);
+  if (waiting !== undefined) return whyItWaits(waiting, unwell);
   const ended = containers.find(({ state }) => state?.terminated !== undefined)?.state?.terminated;
-  const { reason = "", message = "" } = ended ?? {};
-  return { reason, message };
+  if (ended !== undefined) return howItEnded(ended);
+  return { reason: "", message: whyItIsNotReady([...(status.initContainerStatuses ?? []), ...containers], unwell) };
+}
+
+/** What its probe says of the first container that runs and is not ready. */
+function whyItIsNotReady(containers: readonly ContainerStatus[], unwell: readonly Unwell[]): string {
+  const words = containers.flatMap(({ name, state, ready }) => {
+    const said = unwell.findLast(({ container }) => container === name);
+    return state?.running === undefined || ready || said === undefined ? [] : [`${name} is not ready: ${said.message}`];
+  });
+  return words[0] ?? "";
+}
+
+/** A container that has done its work says what it has to say; of any other its end is told too. */
+function howItEnded(ended: ContainerStateTerminated): Obstacle {
+  const { reason = "", message = "" } = ended;
+  const said = message.trim();
+  if (reason === "Completed") return { reason, message: said };
+  if (reason !== "Error") return { reason, message: said || endInWords(ended) };
+  return { reason, message: `${endInWords(ended)}${said === "" ? "" : `: ${said}`}` };
 }
 
 function isInitialized({ conditions = [] }: PodStatus): boolean {
@@ -94,7 +114,11 @@ function isInitialized({ conditions = [] }: PodStatus): boolean {
 }
 
 /** As `kubectl get pods` words it: which init container has the turn, or why that one does not get on. */
-function whyItInitializes({ spec }: Pod, { initContainerStatuses = [] }: PodStatus): Obstacle | undefined {
+function whyItInitializes(
+  { spec }: Pod,
+  { initContainerStatuses = [] }: PodStatus,
+  unwell: readonly Unwell[],
+): Obstacle | undefined {
   const sidecars = sidecarsOf(spec);
   const isDone = ({ name, ready, started }: ContainerStatus) =>
     sidecars.some((sidecar) => sidecar.name === name) ? started === true : ready;
@@ -102,19 +126,23 @@ function whyItInitializes({ spec }: Pod, { initContainerStatuses = [] }: PodStat
   const current = initContainerStatuses[turn];
   if (current === undefined) return undefined;
   const { reason, message } = current.state?.waiting
-    ? whyItWaits(current)
-    : { reason: current.state?.terminated?.reason ?? "", message: current.state?.terminated?.message ?? "" };
+    ? whyItWaits(current, unwell)
+    : current.state?.terminated
+      ? howItEnded(current.state.terminated)
+      : { reason: "", message: whyItIsNotReady([current], unwell) };
   if (reason === "" || reason === "PodInitializing")
     return { reason: `Init:${turn}/${initContainerStatuses.length}`, message };
   return { reason: `Init:${reason}`, message };
 }
 
 /** Kubernetes says of a crash loop only how long it waits; what happened last is what one wants to know. */
-function whyItWaits({ state, lastState }: ContainerStatus): Obstacle {
+function whyItWaits({ name, state, lastState }: ContainerStatus, unwell: readonly Unwell[]): Obstacle {
   const { reason = "", message = "" } = state?.waiting ?? {};
   const last = lastState?.terminated;
   if (reason !== "CrashLoopBackOff" || last === undefined) return { reason, message };
-  return { reason, message: `${message}; ${endInWords(last)}` };
+  // A container that is not ready is not stopped for that.
+  const said = unwell.findLast(({ container, kind }) => container === name && kind !== "readiness");
+  return { reason, message: `${message}; ${endInWords(last)}${said === undefined ? "" : ` (${said.message})`}` };
 }
 
 function endInWords({ reason, exitCode, message = "" }: ContainerStateTerminated): string {

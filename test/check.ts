@@ -6,7 +6,7 @@ import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, outcomeLine } from "./tally.ts";
 
 /**
- * How long a quick test may take. Ten times what the longest does alone: two halves of them run side by side, on a machine that
+ * How long a quick test may take. Ten times what the longest does alone: five parts of them run side by side, on a machine that
  * may have other things to do.
  */
 const LONGEST_TEST_MS = 30_000;
@@ -19,8 +19,8 @@ const QUICKLY = { FUZZ_RUNS: "50", DIE_EVERY: "11" };
 
 /**
  * The quick check over `files`: types, format, lint, unused code and every test that needs no machine, all side by side: a
- * test often waits, for a clock or for a program that it has started. The tests run in two halves, one for each of two cores. One
- * line each as they end. `env` is added to the tests' environment.
+ * test often waits, for a clock or for a program that it has started. The tests run in five parts, which leave two cores little rest.
+ * One line each as they end. `env` is added to the tests' environment.
  */
 export async function check(
   files: readonly TestFile[],
@@ -30,9 +30,9 @@ export async function check(
 ): Promise<readonly Outcome[]> {
   const run = async (suite: Suite) => await announce(await runSuite(suite, reports), say);
   const quick = files.filter(({ isQuick }) => isQuick);
-  const halves = [0, 1].map((half) => quick.filter((_, index) => index % 2 === half));
-  const tests = halves.map((half, index) =>
-    testSuite(`unit and scenario tests ${index + 1}/2`, half, env, LONGEST_TEST_MS),
+  const parts = [0, 1, 2, 3, 4].map((part) => quick.filter((_, index) => index % 5 === part));
+  const tests = parts.map((part, index) =>
+    testSuite(`unit and scenario tests ${index + 1}/5`, part, env, LONGEST_TEST_MS),
   );
   return await Promise.all([...staticSuites(), ...tests].map(run));
 }

@@ -1,12 +1,13 @@
 // Run by `npm run chaos`: what a runtime leaves behind that is killed in the midst of a start is no matter of the agent, and of no quick test.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { until } from "../../bed/until.ts";
 import { randomOf } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { attemptsMadeTwice } from "../attempts.ts";
 import { type Holders, watchHolders } from "../holders.ts";
 import { killAtRandom, openRelayedWay, type RelayedWay } from "./kills.ts";
 import { heldFolder, livesAtRandom, notesOf, whatIsWrong } from "./lives-at-random.ts";
@@ -69,6 +70,7 @@ describe.skipIf(skip !== undefined)(`${count} random lives`, () => {
     console.log(`all were at their ends ${Math.round(performance.now() - calmFrom)} ms after the last hit`);
     expect(wrong).toEqual([]);
     expect(holders.twice()).toEqual([]);
+    expect(attemptsMadeTwice(await readFile(cluster.node.containerd.logFile, "utf8"))).toEqual([]);
     expect(ownEnds).toEqual([]);
 
     await cluster.kubectl("delete", "pods", "--all", "--wait=false");

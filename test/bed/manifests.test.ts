@@ -49,11 +49,14 @@ test("a folder that was emptied stays empty", async () => {
   expect(await prepareManifests(folder, examples, false)).toEqual({ names: [], unchanged: new Set(), isKept: true });
 });
 
-test("whoever asks for it gets the examples again, and nothing else", async () => {
+test("whoever asks for it gets the examples again, and nothing else; what was there is put aside", async () => {
   await prepareManifests(folder, examples, false);
   await writeFile(join(folder, "web.yaml"), "mine");
   await writeFile(join(folder, "more.yaml"), "more");
-  const { names, isKept } = await prepareManifests(folder, examples, true);
-  expect([names, isKept]).toEqual([["crash.yaml", "web.yaml"], false]);
+  const { names, isKept, before } = await prepareManifests(folder, examples, true);
+  expect([names, isKept, before]).toEqual([["crash.yaml", "web.yaml"], false, `${folder}.before`]);
   expect(await own("web.yaml")).toBe("web");
+  expect(await readFile(join(`${folder}.before`, "more.yaml"), "utf8")).toBe("more");
+  // Nobody has touched these.
+  expect((await prepareManifests(folder, examples, true)).before).toBeUndefined();
 });

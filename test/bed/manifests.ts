@@ -9,19 +9,40 @@ export interface ManifestFolder {
   readonly unchanged: ReadonlySet<string>;
   /** Whether the folder is as its user left it; otherwise it has just been filled with the examples. */
   readonly isKept: boolean;
+  /** Where what its user had there is now, if the examples have taken its place. */
+  readonly before?: string;
 }
 
 /**
  * Fills `folder` with the manifests of the folder `examples` if it is absent or `isFresh`; one that is there is its user's, and
- * stays as it is. The folder comes whole or not at all.
+ * stays as it is, or is put aside if it has other files than the examples. The folder comes whole or not at all.
  */
 export async function prepareManifests(folder: string, examples: string, isFresh: boolean): Promise<ManifestFolder> {
-  if (isFresh) await rm(folder, { recursive: true, force: true });
+  const before = isFresh ? await putAside(folder, examples) : undefined;
   const kept = await listManifests(folder);
   if (kept === undefined) await fill(folder, examples);
   const names = kept ?? (await listManifests(folder)) ?? [];
+  const unchanged = await sameIn(names, folder, examples);
+  return { names, unchanged, isKept: kept !== undefined, ...(before !== undefined && { before }) };
+}
+
+/** Takes the folder away. Returns where its files are now, if any of them is not as the examples have it. */
+async function putAside(folder: string, examples: string): Promise<string | undefined> {
+  const names = (await listManifests(folder)) ?? [];
+  const isOwn = (await sameIn(names, folder, examples)).size < names.length;
+  if (!isOwn) {
+    await rm(folder, { recursive: true, force: true });
+    return undefined;
+  }
+  const aside = `${folder}.before`;
+  await rm(aside, { recursive: true, force: true });
+  await rename(folder, aside);
+  return aside;
+}
+
+async function sameIn(names: readonly string[], folder: string, examples: string): Promise<ReadonlySet<string>> {
   const same = await Promise.all(names.map((name) => hasSameText(join(folder, name), join(examples, name))));
-  return { names, unchanged: new Set(names.filter((_, at) => same[at])), isKept: kept !== undefined };
+  return new Set(names.filter((_, at) => same[at]));
 }
 
 async function fill(folder: string, examples: string): Promise<void> {

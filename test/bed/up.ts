@@ -20,7 +20,7 @@ const usage = `npm run up -- [--fresh] [--once]
 
 Runs the pods of a folder of manifests on a private containerd until Ctrl-C. The first time the folder is filled with examples/.
 
-  --fresh    fill it with examples/ again, whatever is in it
+  --fresh    fill it with examples/ again, and put aside what is in it
   --once     end after the first look instead of waiting for Ctrl-C
 
 The environment variable BERTH_STATE names the folder for manifests, logs and volumes (default: state, in the clone).
@@ -98,11 +98,10 @@ async function prepareFiles(stateDir: string, isFresh: boolean): Promise<Manifes
   return await prepareManifests(manifests, join(repository, "examples"), isFresh);
 }
 
-function describeFolder({ names, isKept }: ManifestFolder): string {
+function describeFolder({ names, isKept, before }: ManifestFolder): string {
   const files = names.join(", ") || "none";
-  return isKept
-    ? `${files}: kept from last time; \`npm run up -- --fresh\` takes the examples again`
-    : `${files} from examples/`;
+  if (isKept) return `${files}: kept from last time; \`npm run up -- --fresh\` takes the examples again`;
+  return `${files} from examples/${before === undefined ? "" : `; those of last time are in ${before}`}`;
 }
 
 async function allUp(agent: Agent, folder: ManifestFolder): Promise<ComeUp> {

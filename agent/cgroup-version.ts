@@ -1,19 +1,18 @@
-import type { Files } from "../host/files.ts";
 import type { Log } from "../host/log.ts";
+import type { Machine } from "../host/machine.ts";
 import type { Config } from "./config/config.ts";
 import { StartError } from "./start-error.ts";
 
 /**
- * Decision 3: cgroup v2 or none. `machine` is rooted at `/`. Throws `StartError` with all that the configuration asks for and the
+ * Decision 3: cgroup v2 or none. Throws `StartError` with all that the configuration asks for and the
  * machine does not have, so that nobody mends one setting only to be refused for the next.
  */
-export async function checkCgroups(
+export function checkCgroups(
   config: Pick<Config, "cgroupsPerQOS" | "failCgroupV1" | "singleProcessOOMKill" | "podPidsLimit">,
-  machine: Pick<Files, "stat">,
+  { hasCgroupV2 }: Pick<Machine, "hasCgroupV2">,
   log: Log,
-): Promise<void> {
-  const controllers = await machine.stat("sys/fs/cgroup/cgroup.controllers");
-  if (controllers !== undefined) return;
+): void {
+  if (hasCgroupV2) return;
   const { cgroupsPerQOS, failCgroupV1, singleProcessOOMKill, podPidsLimit } = config;
   const asked = [...(cgroupsPerQOS ? ["cgroupsPerQOS"] : []), ...(failCgroupV1 ? ["failCgroupV1"] : [])];
   const problems = [

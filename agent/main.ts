@@ -4,7 +4,7 @@ import { createExec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/files.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log } from "../host/log.ts";
-import { readMachine } from "../host/machine.ts";
+import { type Machine, readMachine } from "../host/machine.ts";
 import { createGiveBack } from "../host/memory.ts";
 import { createMounts } from "../host/mounts.ts";
 import { createNet, resolveName } from "../host/net.ts";
@@ -42,10 +42,11 @@ const STOP_WITHIN_MS = 5_000;
 export async function runAgent(config: Config, log: Log, signal: AbortSignal): Promise<void> {
   const machine = createFiles("/");
   const root = await ownRoot(config, machine);
-  await checkCgroups(config, machine, log);
+  const thisMachine = readMachine(machine.root);
+  checkCgroups(config, thisMachine, log);
   const giveBack = await ownRuntime(config, machine, log);
   try {
-    await runOn(config, { machine, root }, log, signal);
+    await runOn(config, { machine, thisMachine, root }, log, signal);
   } finally {
     giveBack();
   }
@@ -53,13 +54,12 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
 
 async function runOn(
   config: Config,
-  { machine, root }: { readonly machine: Files; readonly root: Files },
+  { machine, thisMachine, root }: { readonly machine: Files; readonly thisMachine: Machine; readonly root: Files },
   log: Log,
   signal: AbortSignal,
 ): Promise<void> {
   const clock = createClock();
   const proc = createProc();
-  const thisMachine = readMachine(machine.root);
   const figures = await readFigures(proc, root, thisMachine);
   const exec = createExec();
   const idSpace = await readIdSpace(config, { machine, exec, path: process.env["PATH"] ?? "" });

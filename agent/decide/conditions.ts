@@ -47,9 +47,8 @@ export function podConditions(
     ...restarting(scene, phase),
     ...resizePending(scene, isDone),
   ];
-  const conditions = new Map(memory.conditions);
-  // The only one that goes again: the next of its kind is another one.
-  if (!verdicts.some(({ type }) => type === "PodResizePending")) conditions.delete("PodResizePending");
+  // One that is told no more (a resize that is taken back) is forgotten: the next of its kind is another one.
+  const conditions = new Map<string, { readonly status: string; readonly since: number }>();
   const list = verdicts.map(({ type, status, reason, message, sinceAtLeast }) => {
     const known = memory.conditions.get(type);
     const since = known === undefined ? sinceAtLeast : known.status === status ? known.since : now;

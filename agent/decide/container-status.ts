@@ -1,9 +1,10 @@
 import {
-  allContainerStatuses,
   allContainers,
   isEphemeral,
   isSidecar,
   runsToItsEnd,
+  statusNamed,
+  statusOfInstance,
 } from "../../proto/kubernetes/containers.ts";
 import type {
   Container,
@@ -44,7 +45,6 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
   const runsOnce = runsToItsEnd(pod, container);
   const health = newest && healthOf(observed, newest);
   const shown = isAboutToStart(scene, newest) ? undefined : newest;
-  const containerId = (id: string) => `${settings.runtimeName}://${id}`;
   return {
     name: container.name,
     state,
@@ -60,7 +60,7 @@ export function containerStatus(scene: StatusScene, container: Container): Conta
     imageID: shown?.imageRef ?? "",
     ...(shown === undefined || isConcluded(shown)
       ? {}
-      : { containerID: containerId(shown.id), ...resourcesOfInstance(pod, container, containerId(shown.id)) }),
+      : { containerID: `${settings.runtimeName}://${shown.id}`, ...resourcesOfInstance(pod, container, shown.id) }),
     ...(shown?.user === undefined ? {} : { user: { linux: shown.user } }),
     ...(settings.tellsStopSignals === true && shown?.stopSignal !== undefined && { stopSignal: shown.stopSignal }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
@@ -80,8 +80,7 @@ function unseenAttempt({ observed, memory }: StatusScene, { name }: Container): 
 function isAboutToStart({ desired, memory }: StatusScene, newest: ObservedContainer | undefined): boolean {
   if (newest?.state !== "created" || newest.attempt !== 0 || memory.failures.has(`container ${newest.name}`))
     return false;
-  const told = allContainerStatuses(desired.pod.status).find(({ name }) => name === newest.name);
-  return told?.containerID?.endsWith(`//${newest.id}`) !== true;
+  return statusOfInstance(desired.pod.status, newest.id) === undefined;
 }
 
 function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volumeMounts"]>[number]): VolumeMountStatus {
@@ -294,7 +293,7 @@ function toldTermination(
   newest: ObservedContainer | undefined,
 ): ContainerStateTerminated | undefined {
   if (newest === undefined) return undefined;
-  const told = allContainerStatuses(desired.pod.status).find((status) => status.name === name);
+  const told = statusNamed(desired.pod.status, name);
   const isOfAnother = ({ containerID }: ContainerStateTerminated) =>
     containerID !== undefined && !containerID.endsWith(`//${newest.id}`);
   return [told?.state?.terminated, told?.lastState?.terminated].find((end) => end !== undefined && isOfAnother(end));

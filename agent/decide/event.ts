@@ -1,4 +1,4 @@
-import { allContainerStatuses, allContainers, containerNamed } from "../../proto/kubernetes/containers.ts";
+import { allContainerStatuses, allContainers, containerNamed, statusNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, EventType, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { NETWORK_IS_NOT_READY } from "./awaited.ts";
@@ -184,10 +184,9 @@ function killFailure(what: string, target: string, reason: string, message: stri
 
 /** What is told because a status has become another one; `before` is the last one, or what the API server showed before. */
 export function eventsOfStatus(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
-  const containers = allContainerStatuses(after).flatMap((status) => {
-    const known = allContainerStatuses(before).find(({ name }) => name === status.name);
-    return waitingEvents(pod, known, status);
-  });
+  const containers = allContainerStatuses(after).flatMap((status) =>
+    waitingEvents(pod, statusNamed(before, status.name), status),
+  );
   return [
     ...networkEvents(before, after),
     ...containers,

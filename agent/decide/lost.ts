@@ -1,5 +1,5 @@
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
+import { allContainerStatuses, statusNamed } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStateTerminated, ContainerStatus, Pod, Time } from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/time.ts";
 import { isToldCleared } from "./cleared.ts";
@@ -25,7 +25,7 @@ export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodM
   const lost = [...containers, ...ephemeralContainers]
     .filter(({ name }) => !shown.has(name))
     .flatMap(({ name, image = "" }): readonly ExitedContainer[] => {
-      const told = allContainerStatuses(pod.status).find((each) => each.name === name);
+      const told = statusNamed(pod.status, name);
       const known = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.attempts.get(name) ?? -1);
       const newest = Math.max(known, toldAttempt(told));
       // What was removed to begin anew is not missed.
@@ -46,11 +46,11 @@ export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodM
 export function withToldEnds({ status }: Pod, observed: ObservedPod): ObservedPod {
   if (!observed.containers.some(isForgotten)) return observed;
   const ends = allContainerStatuses(status).flatMap(({ state, lastState }) => [
-    state?.terminated ?? [],
-    lastState?.terminated ?? [],
+    state?.terminated,
+    lastState?.terminated,
   ]);
   const containers = observed.containers.map((container) => {
-    const told = ends.flat().find(({ containerID }) => containerID?.endsWith(`//${container.id}`));
+    const told = ends.find((end) => end?.containerID?.endsWith(`//${container.id}`));
     return isForgotten(container) && told !== undefined ? { ...container, ...exitOf(told) } : container;
   });
   return { ...observed, containers };
@@ -75,7 +75,8 @@ export function isConcluded({ id }: { readonly id: ContainerId }): boolean {
 
 /** What the API server shows of a container that has ended; undefined for all others. */
 export function toldExit({ status }: Pod, name: string): ContainerStatus | undefined {
-  return allContainerStatuses(status).find((each) => each.name === name && each.state?.terminated);
+  const told = statusNamed(status, name);
+  return told?.state?.terminated && told;
 }
 
 function exitAsTold({ name, restartCount, state }: ContainerStatus, image: string): ExitedContainer {

@@ -1,4 +1,5 @@
-import { allContainerStatuses, lastingContainers } from "../../proto/kubernetes/containers.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import { lastingContainers, statusOfInstance } from "../../proto/kubernetes/containers.ts";
 import type {
   Container,
   ContainerStatus,
@@ -19,11 +20,11 @@ type Resources = Pick<ContainerStatus, "allocatedResources" | "resources">;
 
 /**
  * What an instance was made with: what the API server was told of this very one, and of one of which it has heard nothing, what the pod
- * asks for. `containerId` is that of the status, `containerd://…`.
+ * asks for.
  */
-export function resourcesOfInstance({ status }: Pod, { name, resources }: Container, containerId: string): Resources {
-  const told = allContainerStatuses(status).find((each) => each.name === name);
-  if (told?.containerID === containerId) {
+export function resourcesOfInstance({ status }: Pod, { resources }: Container, id: ContainerId): Resources {
+  const told = statusOfInstance(status, id);
+  if (told !== undefined) {
     const { allocatedResources, resources: known } = told;
     return { ...(allocatedResources && { allocatedResources }), ...(known && { resources: known }) };
   }
@@ -36,9 +37,12 @@ export function awaitingResize(pod: Pod, observed: ObservedPod): readonly string
   return lastingContainers(pod.spec)
     .filter(({ name, resources }) => {
       const newest = newestOf(observed, name);
-      const told = allContainerStatuses(pod.status).find((each) => each.name === name);
-      if (newest?.state !== "running" || told?.containerID?.endsWith(`//${newest.id}`) !== true) return false;
-      return !isSameAmount(told.allocatedResources, resources?.requests) || !isSameLimit(told.resources, resources);
+      const told = newest?.state === "running" ? statusOfInstance(pod.status, newest.id) : undefined;
+      if (told === undefined) return false;
+      const isSame =
+        isSameAmount(told.allocatedResources, resources?.requests) &&
+        isSameAmount(told.resources?.limits, resources?.limits);
+      return !isSame;
     })
     .map(({ name }) => name);
 }
@@ -72,10 +76,6 @@ function pendingIn(status: PodStatus | undefined): PodCondition | undefined {
 }
 
 type Amounts = ResourceRequirements["requests"];
-
-function isSameLimit(a: ResourceRequirements | undefined, b: ResourceRequirements | undefined): boolean {
-  return isSameAmount(a?.limits, b?.limits);
-}
 
 /** Whether two lists say the same, however they write it: `100m` and `0.1`. */
 function isSameAmount(a: Amounts = {}, b: Amounts = {}): boolean {

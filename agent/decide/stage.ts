@@ -18,7 +18,8 @@ import { mayRun, type ObservedPod, type ObservedSandbox } from "./observed.ts";
  *                                                                      finished
  *
  * `left` is what has to go next of a pod that ends. One that has ended by itself keeps its dead containers, for their logs and their exit
- * codes, and what nobody can read any more goes, as with the kubelet; one that nobody wants any more keeps nothing. Only then it may be deleted for good in the API.
+ * codes, and what nobody can read any more goes, as with the kubelet; one that nobody wants any more keeps nothing. Only then it may be
+ * deleted for good in the API.
  *
  * Nothing of this is remembered: it follows from why the pod has to end and from what the node shows of it. What makes it end is never
  * withdrawn (a termination is recorded, an outcome is for good), and what has gone does not come back, so there is no way back to syncing. A

@@ -1,8 +1,8 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { ContainerId, PodUid } from "../../proto/ids.ts";
-import { allContainerStatuses, allContainers, runsToItsEnd } from "../../proto/kubernetes/containers.ts";
-import type { Container, ContainerStatus, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
+import { allContainers, runsToItsEnd, statusOfInstance } from "../../proto/kubernetes/containers.ts";
+import type { Container, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import { awaitsHook, type ContainerHealth, newestOf, type ObservedPod } from "../decide/observed.ts";
 import { addressesOf } from "../decide/pod-ips.ts";
@@ -157,7 +157,7 @@ function lookAt(
 }
 
 function enter(question: Probed["question"], startedAt: number, bornAt: number): Probed {
-  const isFoundRunning = toldOf(question.pod, question.id) !== undefined && startedAt < bornAt;
+  const isFoundRunning = statusOfInstance(question.pod.status, question.id) !== undefined && startedAt < bornAt;
   return { question, asked: new Map(), startedAt, isFoundRunning, life: new AbortController() };
 }
 
@@ -167,7 +167,7 @@ function follow(probed: Probed, question: Probed["question"]): void {
   const { asked } = probed;
   const kinds = probesOf(question.container);
   for (const kind of probeKinds) if (!kinds.includes(kind)) asked.delete(kind);
-  const told = toldOf(question.pod, question.id);
+  const told = statusOfInstance(question.pod.status, question.id);
   const known = told && { isStarted: told.started === true, isReady: told.ready };
   for (const kind of kinds)
     if (!asked.has(kind)) asked.set(kind, { state: beginProbe(kind, known), dueAt: undefined, isUnderWay: false });
@@ -309,11 +309,6 @@ const hasProbes = ({ spec }: Pod) => allContainers(spec).some((container) => pro
 /** An init container that runs to its end has nothing to be asked. */
 function isProbed(pod: Pod, container: Container): boolean {
   return !runsToItsEnd(pod, container) && probesOf(container).length > 0;
-}
-
-/** What the API server was told of this very instance. */
-function toldOf({ status }: Pod, id: ContainerId): ContainerStatus | undefined {
-  return allContainerStatuses(status).find(({ containerID = "" }) => containerID.endsWith(`://${id}`));
 }
 
 function isSameHealth(a: ContainerHealth, b: ContainerHealth): boolean {

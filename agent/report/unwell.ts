@@ -1,5 +1,5 @@
 import type { PodUid } from "../../proto/ids.ts";
-import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
+import { statusNamed } from "../../proto/kubernetes/containers.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Unwell } from "../decide/probe.ts";
 
@@ -31,5 +31,5 @@ export function createUnwellContainers(): UnwellContainers {
 }
 
 function restartsOf(status: PodStatus | undefined, container: string): number {
-  return allContainerStatuses(status).find(({ name }) => name === container)?.restartCount ?? 0;
+  return statusNamed(status, container)?.restartCount ?? 0;
 }

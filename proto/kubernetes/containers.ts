@@ -1,3 +1,4 @@
+import type { ContainerId } from "../ids.ts";
 import type { Container, ContainerStatus, EphemeralContainer, Pod, PodSpec, PodStatus } from "./gen/types.ts";
 
 /**
@@ -58,6 +59,16 @@ export function allContainerStatuses(status: PodStatus | undefined): readonly Co
     ...(status?.containerStatuses ?? []),
     ...(status?.ephemeralContainerStatuses ?? []),
   ];
+}
+
+/** What is told of the container of that name, whichever kind it is. */
+export function statusNamed(status: PodStatus | undefined, name: string): ContainerStatus | undefined {
+  return allContainerStatuses(status).find((each) => each.name === name);
+}
+
+/** What is told of that very instance, whichever runtime it is said to be of. */
+export function statusOfInstance(status: PodStatus | undefined, id: ContainerId): ContainerStatus | undefined {
+  return allContainerStatuses(status).find(({ containerID = "" }) => containerID.endsWith(`://${id}`));
 }
 
 /** Of an init container: whether it stays. */

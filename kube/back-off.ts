@@ -8,8 +8,8 @@ export interface BackOff {
 const FIRST_MS = 1_600;
 
 /**
- * From half of `firstMs` up to `longestMs`, doubled with each failure; from 0.8 s if not given. Half of each wait is chance, in the longest one too: many nodes that have
- * lost their API server at one moment must not come back at one moment.
+ * From half of `firstMs` up to `longestMs`, doubled with each failure; from 0.8 s if not given. Half of each wait is chance, in the longest
+ * one too: many nodes that have lost their API server at one moment must not come back at one moment.
  */
 export function createBackOff(longestMs: number, random: () => number, firstMs = FIRST_MS): BackOff {
   let failures = 0;

@@ -1,12 +1,13 @@
 import type { KernelLog } from "../../host/kernel-log.ts";
 import type { Log } from "../../host/log.ts";
+import type { NodeEvent } from "../decide/node.ts";
 import { hearOfOom, type OomReport, systemOomEvent } from "../decide/system-oom.ts";
 
 export interface SystemOomParts {
   readonly kernelLog: KernelLog;
   readonly log: Log;
   /** The machine has run out of memory, and the kernel has killed for it. */
-  readonly tell: (event: NonNullable<ReturnType<typeof systemOomEvent>>) => void;
+  readonly tell: (event: Omit<NodeEvent, "object">) => void;
 }
 
 /** Tells of each time that the machine runs out of memory, until the signal aborts. Never rejects: pods run without it. */

@@ -125,14 +125,17 @@ function whyItInitializes(
   const turn = initContainerStatuses.findIndex((status) => !isDone(status));
   const current = initContainerStatuses[turn];
   if (current === undefined) return undefined;
-  const { reason, message } = current.state?.waiting
-    ? whyItWaits(current, unwell)
-    : current.state?.terminated
-      ? howItEnded(current.state.terminated)
-      : { reason: "", message: whyItIsNotReady([current], unwell) };
+  const { reason, message } = howItIs(current, unwell);
   if (reason === "" || reason === "PodInitializing")
     return { reason: `Init:${turn}/${initContainerStatuses.length}`, message };
   return { reason: `Init:${reason}`, message };
+}
+
+function howItIs(container: ContainerStatus, unwell: readonly Unwell[]): Obstacle {
+  const { waiting, terminated } = container.state ?? {};
+  if (waiting !== undefined) return whyItWaits(container, unwell);
+  if (terminated !== undefined) return howItEnded(terminated);
+  return { reason: "", message: whyItIsNotReady([container], unwell) };
 }
 
 /** Kubernetes says of a crash loop only how long it waits; what happened last is what one wants to know. */

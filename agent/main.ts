@@ -189,7 +189,7 @@ function listen(root: Files, { stories, node }: Agent, clock: Clock, { nodeName,
       node: { name: nodeName, version: kubeletVersion },
       report: node.report(),
       cluster: membership?.state(),
-      phases: stories.all().map((story) => story.status.phase),
+      pods: stories.all().map(summarize),
       pulls: stories.all().flatMap((story) => story.pulls),
     });
   const subscribe = (changed: () => void) => {

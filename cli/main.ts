@@ -6,7 +6,7 @@ import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts
 const usage = `Berth is a Kubernetes node agent.
 
   berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
-  berth pods            show the pods of the running agent (-o json, --watch, --root-dir)
+  berth pods            show the pods of the running agent (-n, -o json, --watch, --root-dir)
   berth status          show how the running agent does: node, runtime, cluster, pods (-o json, --root-dir)
   berth version         show the release (-o json)
 

@@ -50,6 +50,7 @@ test("pods stand in columns, and below them why those that are not well are not"
 
 test("no pods are two words, and pods that are well need no notes", () => {
   expect(podTable({ pods: [] }, now)).toBe("no pods\n");
+  expect(podTable({ pods: [] }, now, "shop")).toBe("no pods in namespace shop\n");
   expect(podTable({ pods: [web] }, now).split("\n")).toHaveLength(3);
 });
 

@@ -9,12 +9,15 @@ type Refusal = NonNullable<PodListing["refused"]>[number];
 
 /**
  * The pods as a table; below it why those that are not well are not, what is refused, and whether the runtime is away. Among the words are
- * a container's own: whatever they hold, they stay in their line and steer no terminal (CVE-2021-25743).
+ * a container's own: whatever they hold, they stay in their line and steer no terminal (CVE-2021-25743). `namespace`: the
+ * pods of others were left out.
  */
-export function podTable({ pods, refused = [], runtime }: PodListing, now = Date.now()): string {
+export function podTable({ pods, refused = [], runtime }: PodListing, now = Date.now(), namespace?: string): string {
   const isBlind = runtime !== undefined && runtime.state !== "ready";
   const blocks = [
-    pods.length > 0 ? tableOf(pods, now) : [isBlind ? "no pods are known yet" : "no pods"],
+    pods.length > 0
+      ? tableOf(pods, now)
+      : [`no pods${isBlind ? " are known yet" : ""}${namespace === undefined ? "" : ` in namespace ${namespace}`}`],
     pods.flatMap((pod) => whyLines(pod, now)),
     refused.map(refusalLine),
     isBlind ? [runtimeLine(runtime)] : [],

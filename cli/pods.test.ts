@@ -88,6 +88,25 @@ test("an agent that takes the question and does not answer: one line after five 
     });
 }, 30_000);
 
+test("of one namespace the others' pods are left out, and what changes in them is no change", async () => {
+  const pod = (namespace: string, restarts: number) => ({ namespace, name: "web", restarts });
+  const listings = [
+    { pods: [pod("shop", 0), pod("other", 0)] },
+    { pods: [pod("shop", 0), pod("other", 1)] },
+    { pods: [pod("shop", 1), pod("other", 1)] },
+  ];
+  await serve((socket) => {
+    const lines = listings.map((each) => `${JSON.stringify(each)}\n`).join("");
+    socket.end(`${headers}${lines.length.toString(16)}\r\n${lines}\r\n0\r\n\r\n`);
+  });
+  const { stdout } = await pods(() => {}, "--watch", "-o", "json", "-n", "shop");
+  const shown = stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(shown).toEqual([{ pods: [pod("shop", 0)] }, { pods: [pod("shop", 1)] }]);
+});
+
 test("whoever has read enough, as head does, ends the watch without a word", async () => {
   let watcher: Socket | undefined;
   await serve((socket) => {

@@ -130,6 +130,15 @@ test("in the first moment nothing is there yet", () => {
   `);
 });
 
+test("why pods are not well has a line while any is not, the most frequent reason first", () => {
+  const unwell = { NotReady: 1, CrashLoopBackOff: 2 };
+  expect(
+    statusText({ ...alone, pods: { Running: 9 }, unwell }, now)
+      .split("\n")
+      .slice(3, 5),
+  ).toEqual(["pods     9: 9 Running", "unwell   3: 2 CrashLoopBackOff, 1 NotReady (berth pods says more)"]);
+});
+
 test("images that are being pulled have a line while there are any", () => {
   const pulls = ["57:00", "59:30", "59:58", "59:59"].map((since, n) => ({
     image: `app:${n}`,

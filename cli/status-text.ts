@@ -6,14 +6,15 @@ type Row = readonly [name: string, text: string];
 
 /** What `berth status` shows to people: a line for each thing. */
 export function statusText(
-  { node, runtime, cluster, pods, pulls = [], refused }: AgentStatus,
+  { node, runtime, cluster, pods, unwell = {}, pulls = [], refused }: AgentStatus,
   now = Date.now(),
 ): string {
   const rows: readonly Row[] = [
     ["node", `${node.name}, ${node.version}`],
     ["runtime", runtimeText(runtime, now)],
     ...(cluster === undefined ? [["cluster", "no cluster: pods come from files"] as const] : clusterRows(cluster, now)),
-    ["pods", podsText(pods)],
+    ["pods", countsText(pods)],
+    ...(Object.keys(unwell).length === 0 ? [] : [["unwell", `${countsText(unwell)} (berth pods says more)`] as const]),
     ...(pulls.length === 0 ? [] : [["pulls", pullsText(pulls, now)] as const]),
     ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods says why)`],
   ];
@@ -71,10 +72,10 @@ function runtimeText(runtime: AgentStatus["runtime"], now: number): string {
 }
 
 /** `3: 2 Running, 1 Pending` */
-function podsText(pods: AgentStatus["pods"]): string {
-  const phases = Object.entries(pods).toSorted(([a, many], [b, more]) => more - many || (a < b ? -1 : 1));
-  const all = phases.reduce((sum, [, count]) => sum + count, 0);
-  return all === 0 ? "none" : `${all}: ${phases.map(([phase, count]) => `${count} ${phase}`).join(", ")}`;
+function countsText(counts: Readonly<Record<string, number>>): string {
+  const words = Object.entries(counts).toSorted(([a, many], [b, more]) => more - many || (a < b ? -1 : 1));
+  const all = words.reduce((sum, [, count]) => sum + count, 0);
+  return all === 0 ? "none" : `${all}: ${words.map(([word, count]) => `${count} ${word}`).join(", ")}`;
 }
 
 const MOST_SHOWN = 3;

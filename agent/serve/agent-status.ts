@@ -1,5 +1,6 @@
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import type { NodeReport, RuntimeState } from "../decide/node-report.ts";
+import type { PodSummary } from "./pod-list.ts";
 
 /** Times are RFC 3339. */
 export type ConnectionStatus =
@@ -42,6 +43,8 @@ export interface AgentStatus {
   readonly cluster?: ClusterStatus;
   /** How many pods there are of each phase. */
   readonly pods: Readonly<Record<string, number>>;
+  /** How many pods are not as they should be, by the word for why; left out while none is. `berth pods` says more. */
+  readonly unwell?: Readonly<Record<string, number>>;
   /** The images that are being pulled, the longest pull first; left out while none is. */
   readonly pulls?: readonly { readonly image: string; readonly since: string }[];
   /** How many manifests are refused; `berth pods` says why. */
@@ -52,25 +55,44 @@ export interface StatusParts {
   readonly node: AgentStatus["node"];
   readonly report: NodeReport;
   readonly cluster: ClusterStatus | undefined;
-  /** One for each pod. */
-  readonly phases: readonly (string | undefined)[];
+  readonly pods: readonly Pick<PodSummary, "phase" | "reason" | "message" | "status">[];
   /** Those of all pods. */
   readonly pulls?: readonly { readonly image: string; readonly since: number }[];
 }
 
 /** Sums up the agent's state. */
-export function agentStatus({ node, report, cluster, phases, pulls = [] }: StatusParts): AgentStatus {
+export function agentStatus({ node, report, cluster, pods, pulls = [] }: StatusParts): AgentStatus {
   // Pods of one image wait for one pull.
   const since = new Map<string, number>();
   for (const pull of pulls.toSorted((one, other) => one.since - other.since))
     since.set(pull.image, since.get(pull.image) ?? pull.since);
-  const byPhase = Object.groupBy(phases, (phase) => phase ?? "Unknown");
+  const unwell = countsOf(pods.flatMap((pod) => whyUnwell(pod) ?? []));
   return {
     node,
     runtime: report.runtime,
     ...(cluster && { cluster }),
-    pods: Object.fromEntries(Object.entries(byPhase).map(([phase, pods = []]) => [phase, pods.length])),
+    pods: countsOf(pods.map(({ phase }) => phase || "Unknown")),
+    ...(Object.keys(unwell).length > 0 && { unwell }),
     ...(since.size > 0 && { pulls: [...since].map(([image, at]) => ({ image, since: formatTime(at) })) }),
     refused: report.refused.length,
   };
+}
+
+function countsOf(words: readonly string[]): Readonly<Record<string, number>> {
+  const groups = Object.entries(Object.groupBy(words, (word) => word));
+  return Object.fromEntries(groups.map(([word, all = []]) => [word, all.length]));
+}
+
+/** What a pod shows that only begins, has done a part of its work, or ends. */
+const ON_ITS_WAY = /^(?:ContainerCreating|PodInitializing|Completed|Terminating|Init:\d+\/\d+)$/;
+
+/**
+ * Why a pod is not as it should be, in the word of `berth pods`; `NotReady`, as `kubectl get pods` has it, where its probes alone say so. A pod
+ * that has ended is told by its phase.
+ */
+function whyUnwell({ phase, reason, message, status }: StatusParts["pods"][number]): string | undefined {
+  if (phase === "Succeeded" || phase === "Failed" || ON_ITS_WAY.test(reason)) return undefined;
+  if (reason !== "") return reason;
+  // What is said of the pod as a whole is that nobody could look at it yet.
+  return message === "" || status.message !== undefined ? undefined : "NotReady";
 }

@@ -247,6 +247,39 @@ for (const [sentence, initContainerStatuses, reason, ready] of initRows)
     expect(summary).toMatchObject({ reason, ready });
   });
 
+test("restarts of init containers count until the pod is initialized, as kubectl counts them", () => {
+  const restartsWhen = (isInitialized: boolean) => {
+    const conditions = [{ type: "Initialized", status: isInitialized ? "True" : "False" } as const];
+    const initContainerStatuses = [
+      { ...first({ waiting: { reason: "CrashLoopBackOff" } }), restartCount: 4 },
+      { ...proxy(isInitialized), restartCount: 2 },
+    ];
+    const status: PodStatus = {
+      conditions,
+      initContainerStatuses,
+      containerStatuses: [{ ...running, restartCount: 1 }],
+    };
+    const report = { stage: "syncing", isTakenAway: false, steps: [], obstacle: undefined } as const;
+    return summarize({ pod: withInit, status, ...report }).restarts;
+  };
+  expect([restartsWhen(false), restartsWhen(true)]).toEqual([7, 3]);
+});
+
+test("a sidecar in a crash loop is told of a pod whose containers run, in kubectl's word", () => {
+  const back = { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } };
+  const lastState = { terminated: { exitCode: 3, reason: "Error" } };
+  const initContainerStatuses = [
+    first({ terminated: { exitCode: 0 } }, true),
+    containerOf("proxy", back, { lastState, started: false }),
+  ];
+  const status: PodStatus = { phase: "Running", initContainerStatuses, containerStatuses: [running] };
+  const report = { stage: "syncing", isTakenAway: false, steps: [], obstacle: undefined } as const;
+  expect(summarize({ pod: withInit, status, ...report })).toMatchObject({
+    reason: "Init:CrashLoopBackOff",
+    message: "back-off 10s; it exited with code 3",
+  });
+});
+
 const unwell = [
   { container: "a", kind: "readiness", message: "Readiness probe failed: no route" },
   { container: "b", kind: "liveness", message: "Liveness probe failed: bad disk" },

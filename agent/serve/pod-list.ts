@@ -18,6 +18,7 @@ export interface PodSummary {
   readonly message: string;
   /** `1/2`: containers that are ready, and all. */
   readonly ready: string;
+  /** As `kubectl get pods` counts: of init containers until the pod is initialized, and from then on of those that go on running. */
   readonly restarts: number;
   readonly ip: string;
   readonly startTime: string;
@@ -56,6 +57,7 @@ export function summarize(report: {
     sidecars.some(({ name }) => name === each.name),
   );
   const containers = [...ofSidecars, ...(status.containerStatuses ?? [])];
+  const allContainers = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
   const { reason, message } = whyOf(report);
   return {
     namespace: pod.metadata.namespace ?? "",
@@ -65,13 +67,17 @@ export function summarize(report: {
     reason,
     message,
     ready: `${containers.filter(({ ready }) => ready).length}/${pod.spec.containers.length + sidecars.length}`,
-    restarts: containers.reduce((sum, { restartCount }) => sum + restartCount, 0),
+    restarts: restartsOf(isInitialized(status) ? containers : allContainers),
     ip: status.podIP ?? "",
     startTime: status.startTime ?? "",
     steps,
     ...(pulls.length > 0 && { pulls: pulls.map((pull) => ({ ...pull, since: formatTime(pull.since) })) }),
     status,
   };
+}
+
+function restartsOf(containers: readonly ContainerStatus[]): number {
+  return containers.reduce((sum, { restartCount }) => sum + restartCount, 0);
 }
 
 function whyOf({ pod, status, stage, isTakenAway, obstacle, unwell = [] }: Parameters<typeof summarize>[0]): Obstacle {
@@ -88,6 +94,9 @@ function whyOf({ pod, status, stage, isTakenAway, obstacle, unwell = [] }: Param
   if (waiting !== undefined) return whyItWaits(waiting, unwell);
   const ended = containers.find(({ state }) => state?.terminated !== undefined)?.state?.terminated;
   if (ended !== undefined) return howItEnded(ended);
+  // All that the pod serves by runs; a sidecar beside it may be in trouble.
+  const sidecar = status.phase === "Running" ? whyItInitializes(pod, status, unwell) : undefined;
+  if (sidecar !== undefined) return sidecar;
   return { reason: "", message: whyItIsNotReady([...(status.initContainerStatuses ?? []), ...containers], unwell) };
 }
 

@@ -3,9 +3,11 @@ import { spawn } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
+import { busyboxImage } from "../bed/images.ts";
 import { until } from "../bed/until.ts";
-import { podOf } from "./manifest.ts";
+import { podOf, script } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
@@ -86,6 +88,15 @@ describe("berth", () => {
     expect([stderr, exitCode]).toEqual([`berth ${command}: -o takes ${usual} or json, found xml`, 2]);
   });
 
+  test.each([
+    ["-n", "Option '-n, --namespace <value>' argument missing"],
+    ["-n=", "-n takes the name of a namespace, found nothing"],
+    ["--namespace=", "-n takes the name of a namespace, found nothing"],
+  ])("pods refuses %s", async (argument, why) => {
+    const { stderr, exitCode } = await run(builtBinary, "pods", ...argument.split("="));
+    expect([stderr, exitCode]).toEqual([`berth pods: ${why}`, 2]);
+  });
+
   test("status says how a node that stands alone does", async () => {
     const ask = (...more: readonly string[]) => run(builtBinary, "status", "--root-dir", node.paths.agentRoot, ...more);
     await until("the runtime to be ready", 20_000, async () => (await ask()).stdout.includes("ready"));
@@ -107,6 +118,36 @@ describe("berth", () => {
       refused: 0,
     });
   });
+});
+
+test("what is wrong with pods is told in a word by status, and of one namespace alone by pods -n", async () => {
+  const failing = script("echo no disk > /dev/termination-log; exit 3");
+  const inShop = (pod: Pod): Pod => ({ ...pod, metadata: { ...pod.metadata, namespace: "shop" } });
+  await node.put(podOf("well"));
+  await node.put(inShop(podOf("loops", { command: failing })));
+  const first = { name: "first", image: busyboxImage, command: failing };
+  await node.put(inShop(podOf("begins", {}, { initContainers: [first] })));
+  await node.running("well");
+  for (const name of ["loops", "begins"])
+    await node.pod(name, "it is in its second back-off", (pod) => pod.restarts > 0 && pod.reason.endsWith("BackOff"));
+
+  const ask = async (...args: readonly string[]) =>
+    (await run(builtBinary, ...args, "--root-dir", node.paths.agentRoot)).stdout;
+  /** Between two back-offs a container runs for a moment. */
+  const shown = (what: string, words: RegExp, ...args: readonly string[]) =>
+    until(what, 30_000, async () => words.test(await ask(...args)));
+  const pods = /^pods +3: 2 Running, 1 Pending$/m;
+  await shown("their phases", pods, "status");
+  const unwell = /^unwell +2: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff \(berth pods says more\)$/m;
+  await shown("what is wrong with them", unwell, "status");
+  const row = (name: string, reason: string) => `shop +${name}-berth +0/1 +${reason} +[1-9].*\n`;
+  const rows = row("begins", "Init:CrashLoopBackOff") + row("loops", "CrashLoopBackOff");
+  const table = new RegExp(`^NAMESPACE .*\n${rows}\nbegins-berth: back-off .*exited with code 3`);
+  for (const how of [["-n", "shop"], ["--namespace=shop"], ["-nshop"]])
+    await shown(`those of ${how.join(" ")} alone`, table, "pods", ...how);
+  expect(await ask("pods", "-n", "none")).toBe("no pods in namespace none");
+  for (const name of ["well", "loops", "begins"]) await node.removeFile(`${name}.yaml`);
+  await node.empty();
 });
 
 describe("a wrong flag is refused with exit code 2, in one line that names it:", () => {

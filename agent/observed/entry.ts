@@ -117,7 +117,7 @@ export function digestEvents(entry: Entry): readonly NodeId[] {
 }
 
 /** What the kernel kills for its memory ends so too, and that only the runtime's status tells. */
-const SIGKILLED = 137;
+export const SIGKILLED = 137;
 
 function isBelieved(event: ContainerEvent): event is ContainerEvent & { readonly exit: ToldExit } {
   return event.exit !== undefined && event.exit.exitCode !== SIGKILLED;

@@ -493,6 +493,28 @@ test("an end by SIGKILL is not believed from the event, since only the runtime t
   expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: running", "5 ms: OOMKilled 137"]);
 });
 
+test("an end by SIGKILL is read again, since the runtime may hear of the memory after it has shown the end", async () => {
+  const scene = await createToldScene(137);
+  scene.runtime.exit(scene.container, 137);
+  scene.clock.wakeAt(scene.clock.now() + 400, () => scene.runtime.tellReason(scene.container, "OOMKilled"));
+  expect(await lookWhenWoken(scene, 10_000)).toEqual([
+    "0 ms: Error 137",
+    "20 ms: Error 137",
+    "100 ms: Error 137",
+    "1000 ms: OOMKilled 137",
+  ]);
+});
+
+test("an end by SIGKILL without a reason is left at that after 5 s, and one that was found later at once", async () => {
+  const scene = await createToldScene(137);
+  scene.runtime.exit(scene.container, 137);
+  const times = [0, 20, 100, 1000, 5000];
+  expect(await lookWhenWoken(scene, 60_000)).toEqual(times.map((ms) => `${ms} ms: Error 137`));
+  scene.pods.forget(uid);
+  await scene.pods.audit();
+  expect(await lookWhenWoken(scene, 60_000)).toEqual(["0 ms: Error 137"]);
+});
+
 test("an end that the runtime never shows is believed no more after 41 s", async () => {
   const scene = await createToldScene(0);
   const looks = await lookWhenWoken(scene, 60_000);

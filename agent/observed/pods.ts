@@ -17,6 +17,7 @@ import {
   mayBeNews,
   type NodeId,
   newestFirst,
+  SIGKILLED,
   toObservedPod,
 } from "./entry.ts";
 import type { ContainerEvent } from "./events.ts";
@@ -162,7 +163,9 @@ async function observe(room: Room, uid: PodUid, desired: DesiredPod | undefined)
   room.entries.set(uid, entry);
   while (entry.areFilesStale) await lookAtFiles(room.files, entry);
   const stopped = digestEvents(entry);
+  const ended = endedIn(entry);
   await refreshEntry(room, entry);
+  for (const id of endedIn(entry)) if (!ended.has(id)) awaitReason(room, entry, id);
   claimIds(room, entry);
   if (awaitDoubtful(room, entry, stopped) === "given up") await refreshEntry(room, entry);
   return toObservedPod(entry, await imagesOf(room, entry, desired));
@@ -242,6 +245,38 @@ function awaitDoubtful({ clock, wake }: Room, entry: Entry, stopped: readonly No
     wake(entry.uid);
   });
   return undefined;
+}
+
+const LATE_REASON_MS = [20, 100, 1_000, 5_000] as const;
+
+function endedIn({ containers }: Entry): ReadonlySet<ContainerId> {
+  return new Set([...containers.values()].filter(({ state }) => state === "exited").map(({ id }) => id));
+}
+
+/*
+ * A runtime hears of an end and of what the kernel killed for its memory by two ways:
+ *
+ *   1. the process is killed                    3. a look shows the end: 137, `Error`
+ *   2. its end is heard, and written down       4. the word of the memory is heard; now the status says `OOMKilled`
+ *
+ * No event tells of the fourth. So what has just ended by SIGKILL, of which no such reason is shown, is read again.
+ */
+function awaitReason({ clock, entries, wake }: Room, entry: Entry, id: ContainerId): void {
+  const mayBeLate = () => {
+    const container = entry.containers.get(id);
+    return container?.state === "exited" && container.exitCode === SIGKILLED && container.reason !== "OOMKilled"
+      ? container
+      : undefined;
+  };
+  const endedAt = mayBeLate()?.finishedAt ?? 0;
+  for (const delayMs of LATE_REASON_MS) {
+    if (clock.now() - endedAt >= delayMs) continue;
+    clock.wakeAt(endedAt + delayMs, () => {
+      if (entries.get(entry.uid) !== entry || mayBeLate() === undefined) return;
+      markStale(entry, id);
+      wake(entry.uid);
+    });
+  }
 }
 
 function touch(room: Room, uid: PodUid, touched: Touched): void {

@@ -459,6 +459,11 @@ export class FakeRuntime implements Runtime {
     if (container.state === ContainerState.CONTAINER_RUNNING) this.#end(container, { exitCode, reason, message: "" });
   }
 
+  /** Why a container has ended reaches the runtime only now; no event tells of it. */
+  tellReason(id: ContainerId, reason: string): void {
+    this.#container("tellReason", id).reason = reason;
+  }
+
   /** The sandbox's pause process dies; its containers run on. */
   exitSandbox(id: SandboxId): void {
     const sandbox = this.#sandbox("exitSandbox", id);

@@ -350,6 +350,26 @@ scenario(
   },
 );
 
+scenario(
+  "that memory was the reason is told also where the runtime hears of it after the end, and a new instance runs already",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web"));
+      await stage.advance("60s");
+      const killed = stage.idOf("a");
+      await stage.exit("a", 137);
+      stage.runtime.tellReason(killed, "OOMKilled");
+      await stage.advance("1s");
+      stage.told();
+      const { containerStatuses = [] } = stage.pods()[0]?.status ?? {};
+      stage.tell(containerStatuses.map(({ lastState }) => `last: ${lastState?.terminated?.reason}`));
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`"61s last: OOMKilled"`);
+  },
+);
+
 /*
  * 1. an agent asks for a container, and dies      3. the runtime makes the container that the dead agent asked for
  * 2. the next one lists none, and asks for it too

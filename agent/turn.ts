@@ -56,6 +56,7 @@ export interface PodInLoop {
   readonly justDone: Map<string, number>;
 }
 
+/** A pod of which the loop knows nothing yet but its uid. */
 export function enterLoop(uid: PodUid): PodInLoop {
   return {
     uid,

@@ -83,6 +83,7 @@ export function taskSupplyOf(loadavg: string, limits: readonly string[]): Supply
   return { capacity, available: Math.max(0, capacity - Number(running)) };
 }
 
+/** `cpus` is the folder of the CPUs, such as `/sys/devices/system/cpu`. */
 export function thermalThrottlePathsIn(cpus: string): readonly string[] {
   // Sandboxed machines may have no such folder at all.
   const names = existsSync(cpus) ? readdirSync(cpus) : [];

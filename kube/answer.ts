@@ -43,6 +43,7 @@ export interface LinesAnswer extends Taker {
   value(): undefined;
 }
 
+/** `opened` is called when a success begins, and `onLine` with each line of it, parsed. */
 export function createLinesAnswer(verb: string, onLine: (value: unknown) => void, opened: () => void): LinesAnswer {
   let failed: WholeAnswer | undefined;
   let lines: LineSplitter | undefined;

@@ -24,6 +24,7 @@ export function textAt(map: MapNode, key: string, need?: "required"): string | u
   return text;
 }
 
+/** A flag; missing is false. Throws `KubeError` for anything but true and false. */
 export function boolAt(map: MapNode, key: string): boolean {
   const node = fieldAt(map, key);
   if (node === undefined) return false;
@@ -75,6 +76,7 @@ export function namedAt(root: MapNode, key: string, name: string): MapNode {
   throw refuse(root.entries.get(key)?.where ?? root.where, `${key} has no ${JSON.stringify(name)}, ${others}`);
 }
 
+/** Throws `KubeError` with the reason where a field is set that Berth does not take. */
 export function refuseIfGiven(map: MapNode, key: string, why: string): void {
   const node = fieldAt(map, key);
   if (node !== undefined && !(node.kind === "scalar" && node.value === "")) throw refuse(node.where, `${key}: ${why}`);

@@ -75,6 +75,7 @@ export function text<T extends string = string>(problem: (text: T) => string | u
   };
 }
 
+/** One of these texts, letter for letter. */
 export function oneOf<T extends string>(all: readonly T[]): Read<T> {
   return text<T>((found) => (all.includes(found) ? undefined : `must be one of ${all.join(", ")}`));
 }

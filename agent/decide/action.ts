@@ -148,6 +148,7 @@ export function identityOf(action: Action): string {
  */
 export type ActionLane = "start" | "end" | "stop" | "background";
 
+/** The lane in which the loop carries an action out. */
 export function laneOf(action: Action): ActionLane {
   switch (action.kind) {
     case "prepareVolumes":

@@ -133,6 +133,7 @@ function isSame(a: Pod, b: Pod): boolean {
   return isEqual(a.spec, b.spec) && isEqual(a.metadata, b.metadata);
 }
 
+/** Equal as JSON, the order of keys included: objects that differ in nothing else may count as different. */
 export function isEqual(a: unknown, b: unknown): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b);
 }

@@ -80,6 +80,7 @@ export function allocatableOf(capacity: ResourceList, settings: ResourceSettings
   return left["memory"] === undefined ? left : { ...left, memory };
 }
 
+/** True for `hugepages-2Mi` and the like. Rule: IsHugePageResourceName. */
 export function isHugePages(name: string): boolean {
   return name.startsWith(HUGE_PAGES);
 }

@@ -86,6 +86,7 @@ export function mayBeNews(entry: Entry, event: ContainerEvent): boolean {
 
 const isAhead = ({ toldExits }: Entry, id: NodeId): boolean => toldExits.has(id as ContainerId);
 
+/** The sandbox or container is to be read again at the next look. */
 export function markStale(entry: Entry, id: NodeId): void {
   entry.staleIds.set(id, {});
 }

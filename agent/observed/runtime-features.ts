@@ -4,6 +4,7 @@ import type { ObservedRuntime } from "../decide/observed-node.ts";
 /** What the runtime and its handlers say that they can do. */
 export type RuntimeFeatures = Pick<ObservedRuntime, "handlers" | "supplementalGroupsPolicy">;
 
+/** What a runtime leaves out it cannot do; of `supplementalGroupsPolicy` that is not known then. */
 export function featuresOf({ runtimeHandlers, features }: StatusResponse): RuntimeFeatures {
   return {
     handlers: runtimeHandlers.map(({ name, features: own }) => ({

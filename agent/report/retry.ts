@@ -29,6 +29,7 @@ export function isOfServer(error: unknown): boolean {
   return hasCode(error, "SERVER", "TOO_MANY_REQUESTS", "TLS", "UNAUTHORIZED", "CREDENTIALS", "NOT_JSON");
 }
 
+/** True for an error of the API server, or of the way there, that has one of the codes. */
 export function hasCode(error: unknown, ...codes: readonly KubeErrorCode[]): boolean {
   return error instanceof KubeError && codes.includes(error.code);
 }
@@ -39,6 +40,7 @@ export interface Trouble {
   over(): void;
 }
 
+/** `sentence` is what the log says of each reason, with `fields` beside it. */
 export function createTrouble(log: Log, sentence: string, fields: LogFields = {}): Trouble {
   const told = createTold();
   return {

@@ -151,6 +151,7 @@ export function createSlotWork(settings: PodStatusSettings, stopping: AbortSigna
   return wake;
 }
 
+/** A pod of which nothing was told yet. */
 export function emptySlot(uid: PodUid): Slot {
   return {
     uid,

@@ -28,6 +28,7 @@ export interface DnsTrouble {
   readonly ofNode?: string;
 }
 
+/** All of them, in the order in which they are told. Rule: kubelet/network/dns. */
 export function dnsTroubles(pod: Pod, facts: NodeFacts): readonly DnsTrouble[] {
   const wanted = wantedOf(pod, facts);
   const { nameservers, searches } = dnsOf(pod, facts);

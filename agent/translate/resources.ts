@@ -22,6 +22,7 @@ export interface Amounts {
   readonly memoryLimit: number | undefined;
 }
 
+/** Reads the quantities. Throws `QuantityError` for what is none, which validation has kept away. */
 export function amountsOf(resources: ResourceRequirements | undefined): Amounts {
   const milli = (text: string | undefined) => (text === undefined ? undefined : toMilli(parseQuantity(text)));
   const bytes = (text: string | undefined) => (text === undefined ? undefined : toNumber(parseQuantity(text)));

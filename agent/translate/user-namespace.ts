@@ -19,6 +19,7 @@ export function userNamespaceFile(uid: string): string {
   return `${podFolder(uid)}/userns`;
 }
 
+/** What the file of a pod with this range says, as the kubelet writes it. */
 export function formatUserNamespace({ first, length }: IdRange): string {
   const mappings = [{ hostId: first, containerId: 0, length }];
   return JSON.stringify({ uidMappings: mappings, gidMappings: mappings });

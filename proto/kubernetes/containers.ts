@@ -27,6 +27,7 @@ export function containerNamed(
   return allContainers(spec).find((container) => container.name === name);
 }
 
+/** True for an init container of the pod, sidecars among them. */
 export function isInitContainer({ spec }: Pick<Pod, "spec">, name: string): boolean {
   return (spec.initContainers ?? []).some((container) => container.name === name);
 }

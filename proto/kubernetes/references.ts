@@ -20,6 +20,7 @@ export interface Referent {
 /** What is known of the objects that pods refer to, by {@link referenceKey}; what is missing was not read yet. */
 export type Referents = ReadonlyMap<string, Referent | "absent">;
 
+/** `secret shop/login`: equal for two references to the same object. */
 export function referenceKey({ kind, namespace, name }: Reference): string {
   return `${kind} ${namespace}/${name}`;
 }
@@ -51,6 +52,7 @@ export function referencesOf(pod: Pod): ReadonlyMap<string, Reference> {
   return new Map([...ofContainers, ...pullSecretReferences(pod)].map((each) => [referenceKey(each), each]));
 }
 
+/** What a reference in the pod, by a name alone, refers to: it is always in the namespace of the pod. */
 export function referenceOf(
   { metadata }: Pod,
   kind: Reference["kind"],

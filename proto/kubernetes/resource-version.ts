@@ -7,6 +7,7 @@ export function isCertainlyLater(version: string | undefined, than: string | und
   return version.length === than.length ? version > than : version.length > than.length;
 }
 
+/** True for a version whose order is known: a decimal number above 0. */
 export function isNumber(version: string | undefined): version is string {
   return version !== undefined && /^[1-9]\d*$/.test(version);
 }

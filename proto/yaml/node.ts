@@ -24,6 +24,7 @@ export const deepest = 50;
 
 export const defaultOrigin = "default";
 
+/** A map without entries, said by `where`. */
 export function emptyMap(where: string): MapNode {
   return { kind: "map", entries: new Map(), where };
 }

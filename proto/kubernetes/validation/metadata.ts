@@ -18,6 +18,7 @@ export function validateMetadata(metadata: ObjectMeta): FieldErrors {
   ];
 }
 
+/** Keys and values of labels, or of a selector's `matchLabels`; each error names `field`. */
 export function validateLabels(field: string, labels: Readonly<Record<string, string>>): FieldErrors {
   return Object.entries(labels).flatMap(([key, value]) => [
     ...checkQualifiedName(field, key),

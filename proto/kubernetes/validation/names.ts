@@ -90,10 +90,12 @@ export function checkPortName(field: string, value: string): FieldErrors {
   ];
 }
 
+/** A port that can be connected to: 1 to 65535. */
 export function checkPortNumber(field: string, value: number): FieldErrors {
   return checkRange(field, value, 1, 65_535);
 }
 
+/** A port by its number, or by the name of one of the container's ports. */
 export function checkPort(field: string, value: IntOrString): FieldErrors {
   return typeof value === "number" ? checkPortNumber(field, value) : checkPortName(field, value);
 }
@@ -133,6 +135,7 @@ export function checkLocalPath(field: string, value: string): FieldErrors {
   ];
 }
 
+/** A path of which no part is `..`. */
 export function checkNoBacksteps(field: string, value: string): FieldErrors {
   return errorIf(value.split("/").includes(".."), () => invalid(field, value, "must not contain '..'"));
 }
@@ -144,6 +147,7 @@ export function isIp(value: string): boolean {
   return ipv4.test(value) || isIpv6(value);
 }
 
+/** An IP address of either family, in the words of the API server. */
 export function checkIp(field: string, value: string): FieldErrors {
   return errorIf(!isIp(value), () =>
     invalid(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),

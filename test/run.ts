@@ -11,12 +11,15 @@ import { whyUnavailable } from "./upstream/programs.ts";
 
 const minuteMs = 60_000;
 
-/** The parsers under random input: 10⁵ inputs each where everything is required. */
+/** The parsers under random input: 10⁵ inputs each where everything is required. First those that take longest, so that no lane waits for the other. */
 function fuzzSuites(files: readonly TestFile[]): readonly Suite[] {
   const runs = process.env["FUZZ_RUNS"] ?? (requiresAll ? "100000" : "2000");
-  const fuzz = files.filter(({ isFuzz }) => isFuzz);
+  const fuzz = files.filter(({ isFuzz }) => isFuzz).toSorted((a, b) => Number(isWhole(b)) - Number(isWhole(a)));
   return fuzz.map((file) => testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs));
 }
+
+/** Of the whole agent, and of its whole configuration. */
+const isWhole = ({ path }: TestFile) => /^(test\/scenarios|agent\/config)\//.test(path);
 
 /** Kubernetes' own programs, which take minutes to build where Go's caches are empty. */
 async function upstreamSuite(): Promise<Suite> {
@@ -79,7 +82,7 @@ async function runAll(say: (line: string) => void): Promise<readonly Outcome[]> 
   };
   const upstream = runUpstream(wanted);
   outcomes.push(...(await check(plain, reports, say)).map(judge));
-  await twoAtATime([pagesSuite(files), ...fuzzSuites(files)], run);
+  await twoAtATime([...fuzzSuites(files), pagesSuite(files)], run);
   // Not beside what follows: a compiler takes the disk, too, from suites that measure time.
   const { failed } = await upstream;
   // One after the other, since they share the machine's cores, bridges and iptables, and measure time.

@@ -51,6 +51,18 @@ test("a burst is let through, then pulls are refused until the bucket fills agai
   expect(pulls).toHaveLength(3);
 });
 
+test("a pull that waits for its place takes nothing out of the bucket until it has it", async () => {
+  const { clock, pull, journal, end } = createScene({ parallel: 1, qps: 5, burst: 2 });
+  const pulls = ["a", "b", "c", "d"].map((image) => pull(image));
+  await rest();
+  for (const image of ["a", "b", "c", "d"]) {
+    await clock.advance(200);
+    await end(image);
+  }
+  expect(await Promise.all(pulls)).toEqual(["a is here", "b is here", "c is here", "d is here"]);
+  expect(journal).toEqual(["a", "b", "c", "d"]);
+});
+
 test("a bucket never holds more than its burst, however long nothing was pulled", async () => {
   const { clock, pull } = createScene({ qps: 5, burst: 2 });
   await clock.advance(60_000);

@@ -3,7 +3,7 @@ import { createLimiter } from "./limiter.ts";
 
 /** Rations image pulls: how many at once, and how many a second. */
 export interface PullQueue {
-  /** Waits for its place, then pulls. Rejects with `PullRateError` when too many pulls were asked for in a short time. */
+  /** Waits for its place, then pulls. Rejects with `PullRateError` when too many pulls have got theirs in a short time. */
   run<T>(pull: () => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
@@ -25,8 +25,9 @@ export interface PullQueueSettings {
 }
 
 /**
- * The kubelet's queue: strictly in order when `parallel` is 1, a bucket of `burst` tokens filled `qps` times a second. A pull keeps
- * its place as long as it takes: a large image may take an hour.
+ * The kubelet's queue: strictly in order when `parallel` is 1, a bucket of `burst` tokens filled `qps` times a second. A token is taken
+ * with the place, so that pulls which wait for each other are no burst. A pull keeps its place as long as it takes: a large image may
+ * take an hour.
  */
 export function createPullQueue({ clock, parallel, qps, burst }: PullQueueSettings): PullQueue {
   const limiter = createLimiter({ clock, places: parallel });
@@ -45,8 +46,10 @@ export function createPullQueue({ clock, parallel, qps, burst }: PullQueueSettin
 
   return {
     async run(pull, signal) {
-      if (!takeToken()) throw new PullRateError();
-      return await limiter.run(pull, signal);
+      return await limiter.run(async () => {
+        if (!takeToken()) throw new PullRateError();
+        return await pull();
+      }, signal);
     },
   };
 }

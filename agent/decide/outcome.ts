@@ -7,7 +7,7 @@ import type { Outcome } from "./memory.ts";
 import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
 import { restartAskedAt } from "./restart-all.ts";
-import { sandboxNeed } from "./sandbox.ts";
+import { hasItsLastSandbox, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import { refusalOf, unsupported, unsupportedFeatures } from "./support.ts";
 
@@ -107,8 +107,8 @@ function failedInitOf({ spec, ...pod }: Pod, observed: ObservedPod): string | un
   return failed?.name;
 }
 
-/** A pod that must not restart does not get a second sandbox once one of its containers has run in the first. */
+/** Nothing of the pod runs any more, and it gets no sandbox in which it could. */
 function isBeyondRepair(pod: Pod, observed: ObservedPod, now: number): boolean {
-  if (pod.spec.restartPolicy !== "Never" || observed.containers.length === 0) return false;
+  if (!hasItsLastSandbox(pod, observed)) return false;
   return sandboxNeed(pod, observed, now).kind === "create" && !observed.containers.some(mayRun);
 }

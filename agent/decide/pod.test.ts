@@ -346,6 +346,13 @@ const rows: readonly Row[] = [
     says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
+    name: "with Never no other is made, so that nobody is told of one",
+    desired: desired(never),
+    observed: seen([sandbox({ ready: false })], [running()]),
+    memory: prepared,
+    says: "syncing, Running, running: stop container a within 30s: its sandbox is gone: the last one is not ready",
+  },
+  {
     name: "then it gives back its network",
     observed: seen([sandbox({ ready: false })], [exited()]),
     memory: prepared,

@@ -9,7 +9,7 @@ import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "
 import { mayRun, type ObservedPod } from "./observed.ts";
 import { deadlineOf, outcomeOf } from "./outcome.ts";
 import { createPlan, type Obstacle, type PlanInProgress } from "./plan.ts";
-import { type SandboxNeed, sandboxNeed } from "./sandbox.ts";
+import { hasItsLastSandbox, type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import { endingOf, isFinal, orphanEnding, type Stage, stageOf, stageOfEnding } from "./stage.ts";
 import { podStatus, unseenStatus } from "./status.ts";
@@ -115,6 +115,11 @@ interface SandboxScene {
   readonly mayRunSandbox: boolean;
 }
 
+const forNewSandbox = {
+  why: "the pod's sandbox changed, it will be killed and re-created",
+  isForSandbox: true,
+} as const;
+
 /** A new sandbox: first everything of the old ones is stopped, so that nothing of the pod ever runs twice. */
 function planSandbox(
   plan: PlanInProgress,
@@ -123,8 +128,10 @@ function planSandbox(
 ): void {
   const { pod } = desired;
   const running = observed.containers.filter(mayRun);
-  const reason = "the pod's sandbox changed, it will be killed and re-created";
-  const stop = { pod, gracePeriodSeconds: gracePeriodOf(pod), why: reason, isForSandbox: true } as const;
+  const stop = {
+    ...{ pod, gracePeriodSeconds: gracePeriodOf(pod) },
+    ...(hasItsLastSandbox(pod, observed) ? { why: `its sandbox is gone: ${why}` } : forNewSandbox),
+  };
   proposeStops(plan, running, stoppedInTurn(pod, running), { ...stop, preStopped: memory.preStopped });
   if (running.length > 0 || memory.stopping.size > 0) return;
   const open = openSandboxes(observed, memory);

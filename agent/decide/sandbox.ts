@@ -27,6 +27,11 @@ export function sandboxNeed(pod: Pod, { sandboxes }: ObservedPod, now: number): 
   return { kind: "create", attempt: newest.attempt + 1, why, ...pacing(newest, now) };
 }
 
+/** A pod that must not restart does not get a second sandbox once one of its containers has run in the first. */
+export function hasItsLastSandbox({ spec }: Pod, { containers }: Pick<ObservedPod, "containers">): boolean {
+  return spec.restartPolicy === "Never" && containers.length > 0;
+}
+
 function whyReplace(pod: Pod, newest: ObservedSandbox, all: readonly ObservedSandbox[]): string | undefined {
   if (!newest.ready) return "the last one is not ready";
   if (all.filter(({ ready }) => ready).length > 1) return "the pod has more than one";

@@ -176,6 +176,16 @@ test("an image that cannot be pulled is told of as users know it", async () => {
   `);
 });
 
+test("a pod that must not restart is told of no sandbox that takes the place of its own", async () => {
+  const stage = await play((first) => first.apply("once", { restartPolicy: "Never" }));
+  await stage.advance("2s");
+  for (const id of stage.runtime.sandboxes.keys()) stage.runtime.exitSandbox(id);
+  await stage.advance("5s");
+  expect(await stage.shown()).toEqual(["once Failed: a terminated Error 143"]);
+  expect((await stage.events("once")).at(-1)).toBe("1x Normal Killing: Stopping container a");
+  expect((await stage.events("once")).filter((line) => line.includes("SandboxChanged"))).toEqual([]);
+});
+
 test("a crash loop counts its events", async () => {
   const stage = await createStage(inCluster);
   stage.runtime.programs.set("a", { exitsAfterMs: 100, exitCode: 1 });

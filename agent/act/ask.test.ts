@@ -287,7 +287,7 @@ const commands: readonly [
   [
     "a command that fails says why",
     async () => ({ stdout: bytes("out "), stderr: bytes("err"), exitCode: 2 }),
-    { result: "failure", message: "out err", exitCode: 2 },
+    { result: "failure", message: "out err", exitCode: 2, stderr: "err" },
   ],
   [
     "of what it says as much is kept as anybody is shown",

@@ -59,7 +59,8 @@ async function runExec(
     const output = Buffer.concat([stdout.subarray(0, LARGEST_ANSWER_BYTES), stderr.subarray(0, LARGEST_ANSWER_BYTES)])
       .subarray(0, LARGEST_ANSWER_BYTES)
       .toString();
-    return exitCode === 0 ? success(output) : { ...failure(output), exitCode };
+    if (exitCode === 0) return success(output);
+    return { ...failure(output), exitCode, stderr: Buffer.from(stderr.subarray(0, LARGEST_ANSWER_BYTES)).toString() };
   } catch (error) {
     if (error instanceof CriError && error.code === "DEADLINE_EXCEEDED")
       return failure(`command timed out: ${JSON.stringify(written.join(" "))} timed out after ${timeoutMs / 1000}s`);

@@ -1,7 +1,9 @@
 import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Action, ActionKind } from "../decide/action.ts";
 import { PULL_REASONS } from "../decide/image.ts";
+import type { ActionResult } from "../decide/memory.ts";
 import { TranslateError } from "../translate/translate-error.ts";
+import { HookError } from "./hook.ts";
 
 /** The waiting reasons that users, controllers and dashboards know. */
 const reasons: Readonly<Record<ActionKind, string>> = {
@@ -22,13 +24,11 @@ const reasons: Readonly<Record<ActionKind, string>> = {
 };
 
 /** A failure in the words that users know. `isOutage`: the runtime is away, so nobody is to blame. */
-export function explain(
-  action: Action,
-  error: unknown,
-): { readonly reason: string; readonly message: string; readonly isOutage: boolean } {
+export function explain(action: Action, error: unknown): Omit<Extract<ActionResult, { ok: false }>, "ok"> {
   const isOutage = error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED");
   const reason = ownReason(action, error) ?? reasons[action.kind];
-  return { reason, message: prefixOf(action, error) + wordsOf(action, error), isOutage };
+  const told = error instanceof HookError ? { told: error.told } : {};
+  return { reason, message: prefixOf(action, error) + wordsOf(action, error), ...told, isOutage };
 }
 
 function ownReason(action: Action, error: unknown): string | undefined {

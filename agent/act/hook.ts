@@ -12,8 +12,14 @@ import type { NodeFacts } from "../translate/node-facts.ts";
 import { containerFolder, postStartMark } from "../translate/volumes.ts";
 
 /** A hook that did not succeed, in words for the log: what its command has printed is not among them. */
-class HookError extends Error {
+export class HookError extends Error {
   override readonly name = "HookError";
+  /** The kubelet's words, for the status of its container: these have in them what was printed. */
+  readonly told: string;
+  constructor(message: string, told: string) {
+    super(message);
+    this.told = told;
+  }
 }
 
 export interface HookSettings {
@@ -115,16 +121,22 @@ interface Hooked {
 
 async function runHook(
   { runtime, clock, facts }: HookSettings,
-  { sleep: pause, ...handler }: LifecycleHandler,
+  hook: LifecycleHandler,
   { pod, observed, container, id }: Hooked,
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
 ): Promise<HookAsked> {
+  const { sleep: pause, ...handler } = hook;
   if (pause !== undefined) {
     await sleep(clock, Math.min(pause.seconds * 1000, timeoutMs), signal);
     return {};
   }
+  const failed = (why: string, error = why, printed = "") =>
+    new HookError(
+      why,
+      `${whatFailed(hook, container, pod)} - error: ${error}${hook.exec ? `, message: ${JSON.stringify(printed)}` : ""}`,
+    );
   // The API takes it for the sake of old manifests, and says that it fails.
-  if (handler.tcpSocket !== undefined) throw new HookError("a hook cannot ask a TCP socket");
+  if (handler.tcpSocket !== undefined) throw failed("a hook cannot ask a TCP socket");
   const [podIP] = addressesOf(pod, observed, facts().hostIPs);
   // Loaded only where it is used: few containers have hooks.
   const { createAsk, hookUserAgent: userAgent } = await import("./ask.ts");
@@ -134,10 +146,24 @@ async function runHook(
   const cancel = clock.wakeAt(clock.now() + timeoutMs, () => late.abort());
   const limits = { timeoutMs, signal: AbortSignal.any([signal, late.signal]) };
   const ask = createAsk(runtime, userAgent);
-  const { result, message, exitCode, ...asked } = await ask(enquiry, id, limits).finally(cancel);
+  const { result, message, exitCode, stderr = "", ...asked } = await ask(enquiry, id, limits).finally(cancel);
   signal.throwIfAborted();
-  if (late.signal.aborted) throw new HookError(`no end within ${timeoutMs / 1000}s`);
-  if (exitCode !== undefined) throw new HookError(`its command exited with code ${exitCode}`);
-  if (result === "failure" || result === "error") throw new HookError(message);
+  if (late.signal.aborted) throw failed(`no end within ${timeoutMs / 1000}s`);
+  const command = hook.exec?.command?.join(" ");
+  if (exitCode !== undefined)
+    throw failed(
+      `its command exited with code ${exitCode}`,
+      `command '${command}' exited with ${exitCode}: ${stderr}`,
+      message,
+    );
+  if (result === "failure" || result === "error") throw failed(message);
   return asked;
+}
+
+/** How the kubelet's words begin. */
+function whatFailed({ exec, httpGet }: LifecycleHandler, container: Container, pod: Pod): string {
+  const { name = "", namespace = "default", uid = "" } = pod.metadata;
+  const whose = `for Container "${container.name}" in Pod "${name}_${namespace}(${uid})" failed`;
+  if (exec !== undefined) return `Exec lifecycle hook ([${(exec.command ?? []).join(" ")}]) ${whose}`;
+  return httpGet === undefined ? `Lifecycle hook ${whose}` : `HTTP lifecycle hook (${httpGet.path ?? "/"}) ${whose}`;
 }

@@ -11,6 +11,7 @@ import type {
   ContainerState,
   ContainerStateTerminated,
   ContainerStatus,
+  Pod,
   VolumeMountStatus,
 } from "../../proto/kubernetes/gen/types.ts";
 import { whyNoReference } from "../../proto/kubernetes/image-reference.ts";
@@ -23,10 +24,10 @@ import { formatGoDuration } from "./go-duration.ts";
 import { imageNeed, imageOf, wordsOfPullFailure } from "./image.ts";
 import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "./initialization.ts";
 import { isConcluded, toldExit } from "./lost.ts";
-import { type Failure, type PodMemory, pullNewsUntil } from "./memory.ts";
+import { type Failure, hookFailureOf, type PodMemory, pullNewsUntil } from "./memory.ts";
 import { awaitsHook, type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "./observed.ts";
 import { resourcesOfInstance } from "./resize.ts";
-import { isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
+import { endNewsUntil, isForgiven, restartAt, restartDelayMs, shouldRestart } from "./restart.ts";
 import { isRestartingAll } from "./restart-all.ts";
 import { sandboxNeed } from "./sandbox.ts";
 import { isFinal } from "./stage.ts";
@@ -177,12 +178,20 @@ function waitingAfterExit(
   const failedAt = memory.failures.get(`container ${container.name}`)?.at ?? due;
   const failure = isDue && failedAt >= due ? failureOf(scene, container, exited) : undefined;
   if (failure !== undefined) return { waiting: failure };
+  const startsAtOnce = isDue && (isChanged || exited.crashes === 0 || isForgiven(exited));
+  const hook = hookFailureOf(memory, exited.id);
+  if (hook !== undefined && (startsAtOnce || now < endNewsUntil(exited, due)))
+    return { waiting: hookFailure(desired.pod, hook) };
   // The wait is shown until the next instance exists: the moment between its end and that is no other state.
-  if (isDue && (isChanged || exited.crashes === 0 || isForgiven(exited))) return undefined;
+  if (startsAtOnce) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
   const delay = formatGoDuration(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
   const message = `back-off ${delay} restarting failed container=${container.name} pod=${name}_${namespace}(${desired.uid})`;
   return { waiting: { reason: "CrashLoopBackOff", message } };
+}
+
+function hookFailure(pod: Pod, { reason, message, told }: Failure): NonNullable<ContainerState["waiting"]> {
+  return { reason, message: beginningOf(told ?? message, longestMessageOf(pod)) };
 }
 
 function waitingBeforeStart(
@@ -302,13 +311,14 @@ function toldTermination(
 /** All messages of a pod together, in bytes; each container has its share, so that no status outgrows the API. */
 const MESSAGES_OF_A_POD = 12 * 1024;
 
+const longestMessageOf = ({ spec }: Pod) => Math.floor(MESSAGES_OF_A_POD / allContainers(spec).length);
+
 function terminated({ desired, settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
-  const longestMessage = Math.floor(MESSAGES_OF_A_POD / allContainers(desired.pod.spec).length);
   const { exitCode, reason, message, startedAt, finishedAt } = exited;
   return {
     exitCode,
     reason: reason || (exitCode === 0 ? "Completed" : "Error"),
-    ...(message === "" ? {} : { message: beginningOf(message, longestMessage) }),
+    ...(message === "" ? {} : { message: beginningOf(message, longestMessageOf(desired.pod)) }),
     // Of a start that failed the runtime tells 1970, and so does the kubelet; of an end that nobody saw there is nothing to tell.
     ...(startedAt === 0 && isConcluded(exited) ? {} : { startedAt: formatTime(startedAt) }),
     ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),

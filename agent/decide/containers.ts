@@ -8,7 +8,7 @@ import { gracePeriodOf } from "./desired.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
 import { isConcluded } from "./lost.ts";
-import type { PodMemory } from "./memory.ts";
+import { hookFailureOf, type PodMemory } from "./memory.ts";
 import {
   awaitsHook,
   type ExitedContainer,
@@ -21,7 +21,7 @@ import {
 } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
 import { podIPsOf } from "./pod-ips.ts";
-import { crashesAfter, restartAt, shouldRestart } from "./restart.ts";
+import { crashesAfter, endNewsUntil, restartAt, shouldRestart } from "./restart.ts";
 import { isRestartingAll, planRestartOfAll } from "./restart-all.ts";
 import type { Settings } from "./settings.ts";
 import { proposeStop } from "./stop.ts";
@@ -118,6 +118,8 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
       const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
       if (due <= now) return planStart(plan, scene, container, newest, turn, isChanged);
       plan.waitUntil(due);
+      const newsUntil = endNewsUntil(newest, due);
+      if (hookFailureOf(memory, newest.id) !== undefined && now < newsUntil) plan.waitUntil(newsUntil);
       return "free";
     }
   }

@@ -43,6 +43,7 @@ export interface Failure {
   /** Kubernetes' reason, such as `ErrImagePull`. */
   readonly reason: string;
   readonly message: string;
+  readonly told?: string;
   readonly at: number;
   /** How many times in a row. */
   readonly count: number;
@@ -99,7 +100,14 @@ export type ActionResult =
       /** The server of an HTTPS hook that was asked in plain HTTP, `host:port`. */
       readonly askedInPlainText?: string;
     }
-  | { readonly ok: false; readonly reason: string; readonly message: string; readonly isOutage: boolean };
+  | {
+      readonly ok: false;
+      readonly reason: string;
+      readonly message: string;
+      /** What the status says instead, where that may have in it what nobody should find in a log. */
+      readonly told?: string;
+      readonly isOutage: boolean;
+    };
 
 /** The memory after an action was asked for. Only what runs beside the turns leaves a trace: everything else ends before the next look. */
 export function rememberStart(memory: PodMemory, action: Action, now: number): PodMemory {
@@ -132,8 +140,8 @@ export function remember(
   const subject = subjectOf(action);
   if (!result.ok) {
     const count = Math.max(failureCount(memory, action), failedBefore) + 1;
-    const { reason, message, isOutage } = result;
-    const failure = { reason, message, at: now, count, isOutage };
+    const { ok: _, ...why } = result;
+    const failure: Failure = { ...why, at: now, count };
     return forgetUnderWay({ ...memory, failures: withEntry(memory.failures, subject, failure) }, action);
   }
   const failures = withoutEntry(memory.failures, subject);
@@ -268,6 +276,11 @@ export function pullAgainAt(failure: Failure, now: number): number {
 /** Until when a failed pull is shown as the error that it was; for the rest of its delay it is shown as a back-off. */
 export function pullNewsUntil(failure: Failure, now: number): number {
   return failure.at + (pullAgainAt(failure, now) - failure.at) / 2;
+}
+
+/** Why the `postStart` hook of an instance has failed, for which it was stopped; undefined where this agent has seen nothing of that. */
+export function hookFailureOf({ failures }: PodMemory, id: ContainerId): Failure | undefined {
+  return failures.get(`hook of container ${id}`);
 }
 
 /** The sandboxes that may still hold a network: those that are ready, and those that were never asked to stop. */

@@ -26,6 +26,8 @@ export interface ProbeOutcome {
   readonly message: string;
   /** Of a command that has failed. */
   readonly exitCode?: number;
+  /** What it has printed as complaint, which is part of `message` too. */
+  readonly stderr?: string;
   /** The server, `host:port`, that was asked over TLS and answers in plain HTTP. */
   readonly askedInPlainText?: string;
 }

@@ -79,6 +79,11 @@ export function restartAt(exited: ExitedContainer, maxDelayMs: number, now: numb
   return dueAfter(exited.finishedAt, restartDelayMs(exited.crashes, maxDelayMs), now);
 }
 
+/** Until when a container that waits for its restart is shown with why it was stopped; for the rest it is shown with its back-off. */
+export function endNewsUntil({ finishedAt }: ExitedContainer, due: number): number {
+  return finishedAt + (due - finishedAt) / 2;
+}
+
 /** What to write on the successor of an exited container. */
 export function crashesAfter(exited: ExitedContainer): number {
   return isForgiven(exited) ? 1 : exited.crashes + 1;

@@ -161,6 +161,15 @@ const untilDeleted = "it is told again and again until the pod is deleted, and h
 
 const momentary: readonly Entry[] = [
   {
+    // Berth tells it once a wait, when half of that is over.
+    pod: "post-start-loop",
+    field: /^event Warning BackOff\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    within: 5,
+    reason: looksAgain,
+  },
+  {
     // A run of the kubelet may show the second wait when it is over, which it calls by the next one's name.
     pod: crashing,
     field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,

@@ -113,7 +113,7 @@ const images: readonly ReferenceRow[] = [
 
 const sandboxes: readonly ReferenceRow[] = [
   [101, "connection", inside],
-  [102, "when it is made anew", ["sandbox-ends", "sandbox-ends-after-init"]],
+  [102, "when it is made anew", ["sandbox-ends", "sandbox-ends-after-init", "sandbox-ends-once"]],
   [
     103,
     "configuration",
@@ -142,7 +142,7 @@ const containers: readonly ReferenceRow[] = [
     ["rule-restarts", "rule-for-others", "rule-restarts-all", "rule-of-init-restarts-all", "own-policy"],
   ],
   [111, "crash loops", ["crash-loop", "success-loop", "failure-loop", "init-loop", "rule-for-success-loop"]],
-  [112, "steps of a start", ["runs", "no-such-command", "key-missing", "post-start-fails"]],
+  [112, "steps of a start", ["runs", "no-such-command", "key-missing", "post-start-fails", "post-start-loop"]],
   [
     113,
     "labels and annotations",

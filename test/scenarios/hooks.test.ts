@@ -54,17 +54,18 @@ scenario(
       0s web: start container a (attempt 0)
       0s web: failed to run the postStart hook of container a (attempt 0): its command exited with code 1
       0s web: stop container a within 30s: its postStart hook has failed
-      0s report web Pending: a terminated Error 143, b waiting ContainerCreating
+      0s report web Pending: a waiting PostStartHookError, b waiting ContainerCreating
       0s web: create container a (attempt 1): it exited with code 143
       0s report web Pending: a waiting ContainerCreating (restarts: 1), b waiting ContainerCreating
       0s web: start container a (attempt 1)
       0s web: failed to run the postStart hook of container a (attempt 1): its command exited with code 1
       0s web: stop container a within 30s: its postStart hook has failed
-      0s report web Pending: a waiting CrashLoopBackOff (restarts: 1), b waiting ContainerCreating
+      0s report web Pending: a waiting PostStartHookError (restarts: 1), b waiting ContainerCreating
       0s web: remove container a: a newer instance has ended too
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
-      0s report web Running: a waiting CrashLoopBackOff (restarts: 1), b running
+      0s report web Running: a waiting PostStartHookError (restarts: 1), b running
+      5s report web Running: a waiting CrashLoopBackOff (restarts: 1), b running
       10s web: create container a (attempt 2): it exited with code 143
       10s report web Running: a waiting ContainerCreating (restarts: 2), b running
       10s web: start container a (attempt 2)
@@ -73,6 +74,34 @@ scenario(
     `);
   },
 );
+
+test("what a postStart hook has failed of is told for the first half of the wait that follows", async () => {
+  const stage = await createStage({ isInCluster: true });
+  stage.runtime.commands.set("warm up", { exitCode: 1, stdout: "trying\n", stderr: "too cold\n" });
+  await stage.start();
+  const lifecycle = { postStart: { exec: { command: ["warm", "up"] } } };
+  await stage.apply("web", {
+    containers: [{ name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent", lifecycle }],
+  });
+  await stage.advance("4s");
+  const shown = async () => (await stage.kube.user.get(pods("default"), "web")).status?.containerStatuses?.[0];
+  const { uid } = (await stage.kube.user.get(pods("default"), "web")).metadata;
+  const what = `Exec lifecycle hook ([warm up]) for Container "a" in Pod "web_default(${uid})" failed`;
+  expect(await shown()).toMatchObject({
+    state: {
+      waiting: {
+        reason: "PostStartHookError",
+        message: `${what} - error: command 'warm up' exited with 1: too cold\n, message: "trying\\ntoo cold\\n"`,
+      },
+    },
+    lastState: { terminated: { exitCode: 143 } },
+    restartCount: 1,
+  });
+  await stage.advance("2s");
+  expect(await shown()).toMatchObject({ state: { waiting: { reason: "CrashLoopBackOff" } } });
+  await stage.advance("5s");
+  expect(await shown()).toMatchObject({ state: { waiting: { reason: "PostStartHookError" } }, restartCount: 2 });
+});
 
 scenario(
   "a preStop hook and the stop behind it share one grace",

@@ -28,6 +28,8 @@ export interface PodMemory {
   readonly attempts: ReadonlyMap<string, number>;
   /** Sandboxes that were stopped, so that their network is given back, whatever their state says. */
   readonly stoppedSandboxes: ReadonlySet<string>;
+  /** Since when what is left in a sandbox that will not do is being stopped: it has one grace. */
+  readonly replacedSince: number | undefined;
   /** Set when the pod ended by itself (all containers done, or its deadline passed): it never starts anything again. */
   readonly outcome: Outcome | undefined;
   /** The last word on a pod that ends, from when nothing of it ran any more: removing the rest changes it no more. */
@@ -84,6 +86,7 @@ export const emptyMemory: PodMemory = {
   conditions: new Map(),
   attempts: new Map(),
   stoppedSandboxes: new Set(),
+  replacedSince: undefined,
   outcome: undefined,
   lastStatus: undefined,
   orphanedAt: undefined,

@@ -609,7 +609,21 @@ const rows: readonly Row[] = [
     name: "a dead sandbox's sidecars are stopped behind what they serve",
     desired: desired(served),
     observed: seen([sandbox({ ready: false })], [running("proxy"), running()]),
-    says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
+    says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created; again in 30s",
+  },
+  {
+    name: "they have what that has left of the one grace",
+    desired: desired(served),
+    observed: seen([sandbox({ ready: false })], [running("proxy"), exited()]),
+    memory: { ...prepared, replacedSince: now - 12_000 },
+    says: "syncing, Running, Error: stop container proxy within 18s: the pod's sandbox changed, it will be killed and re-created",
+  },
+  {
+    name: "and when it is over they wait for nobody",
+    desired: desired(served),
+    observed: seen([sandbox({ ready: false })], [running("proxy"), running()]),
+    memory: { ...prepared, stopping: new Set(["a0" as ContainerId]), replacedSince: now - 30_000 },
+    says: "syncing, Running, running: stop container proxy within 2s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
     name: "sidecars wait for app containers, and for nobody else",
@@ -685,7 +699,7 @@ const rows: readonly Row[] = [
     name: "the hooks of a dead sandbox's sidecars begin with the first stop too",
     desired: desired(drained),
     observed: seen([sandbox({ ready: false })], [running("one"), running()]),
-    says: "syncing, Running, running: run the preStop hook of container one within 30s: the pod's sandbox changed, it will be killed and re-created; stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
+    says: "syncing, Running, running: run the preStop hook of container one within 30s: the pod's sandbox changed, it will be killed and re-created; stop container a within 30s: the pod's sandbox changed, it will be killed and re-created; again in 30s",
   },
   {
     name: "a stop that failed is tried again, not at once",
@@ -702,6 +716,17 @@ for (const row of rows)
       row.says,
     );
   });
+
+test("a sandbox that is well again, or whose containers have ended, has begun no grace", () => {
+  const dead = sandbox({ ready: false });
+  const since = (observed: ObservedPod, memory = prepared) =>
+    decidePod(desired(), observed, memory, settings, now).memory.replacedSince;
+  expect(since(seen([dead], [running()]))).toBe(now);
+  const begun = { ...prepared, replacedSince: now - 5_000 };
+  expect(since(seen([dead], [running()]), begun)).toBe(now - 5_000);
+  expect(since(seen([sandbox()], [running()]), begun)).toBeUndefined();
+  expect(since(seen([dead], [exited()]), begun)).toBeUndefined();
+});
 
 test("the same arguments give the same decision, and are not changed", () => {
   for (const { desired: wanted = desired(), observed, memory = prepared } of rows) {

@@ -1,4 +1,4 @@
-import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { Action } from "./action.ts";
 import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts";
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
@@ -13,7 +13,7 @@ import { hasItsLastSandbox, type SandboxNeed, sandboxNeed } from "./sandbox.ts";
 import type { Settings } from "./settings.ts";
 import { endingOf, isFinal, orphanEnding, type Stage, stageOf, stageOfEnding } from "./stage.ts";
 import { podStatus, unseenStatus } from "./status.ts";
-import { proposeStops, stoppedInTurn } from "./stop.ts";
+import { proposeStops } from "./stop.ts";
 import { planEnding } from "./termination.ts";
 
 /** What to do now, what to say now, what to keep in mind, and when to look again if nothing happens before. */
@@ -39,7 +39,9 @@ export function decidePod(
   const outcome = own.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, settings, now));
   if (outcome === undefined && isAwaitingAdmission(desired)) return undecided(desired, own);
   const remembered = withoutVanished(own, observed);
-  const known: PodMemory = outcome === own.outcome ? remembered : { ...remembered, outcome };
+  const replacedSince = replacedSinceOf(desired.pod, observed, remembered, now);
+  const isKnown = outcome === own.outcome && replacedSince === own.replacedSince;
+  const known: PodMemory = isKnown ? remembered : { ...remembered, outcome, replacedSince };
   const plan = createPlan(known, now);
   const stage = stageOf(endingOf(desired, outcome), observed, known);
   if (stage.kind === "syncing") planSync(plan, desired, whole, known, settings, now);
@@ -106,6 +108,17 @@ function isStartAhead({ pod }: DesiredNow, observed: ObservedPod): boolean {
   return inTurn.some(({ name }) => !isUp(name)) || ephemeralInTurn(pod, observed).length > 0;
 }
 
+/** Since when what runs in a sandbox that will not do is being stopped; undefined where nothing is. */
+function replacedSinceOf(
+  pod: Pod,
+  observed: ObservedPod,
+  { replacedSince }: PodMemory,
+  now: number,
+): number | undefined {
+  if (!observed.containers.some(mayRun) || sandboxNeed(pod, observed, now).kind === "ready") return undefined;
+  return replacedSince ?? now;
+}
+
 interface SandboxScene {
   readonly desired: DesiredNow;
   readonly observed: ObservedPod;
@@ -128,11 +141,12 @@ function planSandbox(
 ): void {
   const { pod } = desired;
   const running = observed.containers.filter(mayRun);
-  const stop = {
-    ...{ pod, gracePeriodSeconds: gracePeriodOf(pod) },
-    ...(hasItsLastSandbox(pod, observed) ? { why: `its sandbox is gone: ${why}` } : forNewSandbox),
-  };
-  proposeStops(plan, running, stoppedInTurn(pod, running), { ...stop, preStopped: memory.preStopped });
+  const { replacedSince: requestedAt = now, preStopped } = memory;
+  const { why: reason, ...how } = hasItsLastSandbox(pod, observed)
+    ? { why: `its sandbox is gone: ${why}` }
+    : forNewSandbox;
+  const grant = { requestedAt, gracePeriodSeconds: gracePeriodOf(pod), why: reason };
+  proposeStops(plan, running, grant, { pod, preStopped, ...how }, now);
   if (running.length > 0 || memory.stopping.size > 0) return;
   const open = openSandboxes(observed, memory);
   for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });

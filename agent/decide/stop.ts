@@ -1,6 +1,7 @@
 import type { ContainerId } from "../../proto/ids.ts";
 import { containerNamed, sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
+import { dueOf, type Termination } from "./desired.ts";
 import type { ObservedContainer } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
 
@@ -40,16 +41,20 @@ export function proposeStop(plan: PlanInProgress, container: ObservedContainer, 
 }
 
 /**
- * Proposes to stop the containers of a pod that run: those whose turn it is, while the hooks of the others run already. All hooks begin at
- * once, as with the kubelet, and what a hook and the waiting take is part of the one grace.
+ * Proposes to stop the containers of a pod that run, all at once but for the sidecars, which go one by one. All hooks begin at once, as with the
+ * kubelet, and what a hook and the waiting take is part of the one grace. When it is over nobody waits for anybody.
  */
 export function proposeStops(
   plan: PlanInProgress,
   running: readonly ObservedContainer[],
-  inTurn: readonly ObservedContainer[],
-  stop: Omit<Stop, "event">,
+  grant: Termination,
+  how: Pick<Stop, "pod" | "isForSandbox" | "preStopped">,
+  now: number,
 ): void {
-  const { gracePeriodSeconds, why, isForSandbox } = stop;
+  const { pod, isForSandbox } = how;
+  const inTurn = pod === undefined || dueOf(grant) <= now ? running : stoppedInTurn(pod, running);
+  const stop: Stop = { ...how, gracePeriodSeconds: graceLeft(grant, now), why: grant.why };
+  const { gracePeriodSeconds, why } = stop;
   for (const container of running) {
     const { name, id } = container;
     if (inTurn.includes(container)) proposeStop(plan, container, stop);
@@ -63,6 +68,17 @@ export function proposeStops(
         ...(isForSandbox && { isForSandbox }),
       });
   }
+  if (inTurn.length < running.length) plan.waitUntil(dueOf(grant));
+}
+
+/**
+ * The grace that is left of what was granted when the ending was asked for: an agent that was restarted, or a runtime that
+ * failed in between, does not grant it anew. A hook that has not been run yet always gets a moment, as with the kubelet.
+ */
+function graceLeft({ requestedAt, gracePeriodSeconds }: Termination, now: number): number {
+  // A request in the future means that the clock was set back; nothing of the grace can be counted as used then.
+  const usedSeconds = Math.max(0, Math.floor((now - requestedAt) / 1000));
+  return Math.max(gracePeriodSeconds - usedSeconds, Math.min(gracePeriodSeconds, 1));
 }
 
 /** Whether a container has a hook that is to run before its stop; the agent that has run it may have died since, and then it runs again. */
@@ -76,7 +92,7 @@ function isHookDue({ name, id }: ObservedContainer, { pod, gracePeriodSeconds, p
  * and the sidecars behind it. Init containers that run to their end, and those that were added to look into the pod, hold nobody up.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-with-sidecars
  */
-export function stoppedInTurn({ spec }: Pod, running: readonly ObservedContainer[]): readonly ObservedContainer[] {
+function stoppedInTurn({ spec }: Pod, running: readonly ObservedContainer[]): readonly ObservedContainer[] {
   const runs = ({ name }: Container) => running.some((container) => container.name === name);
   const sidecars = sidecarsOf(spec);
   const next = spec.containers.some(runs) ? undefined : sidecars.findLast(runs);

@@ -1,11 +1,10 @@
 import type { SandboxId } from "../../proto/ids.ts";
 import { subjectOf } from "./action.ts";
-import { dueOf, type Termination } from "./desired.ts";
 import type { PodMemory } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
 import type { PlanInProgress } from "./plan.ts";
-import { type Ending, type EndingStage, networksLeft } from "./stage.ts";
-import { proposeStops, stoppedInTurn } from "./stop.ts";
+import { type EndingStage, networksLeft } from "./stage.ts";
+import { proposeStops } from "./stop.ts";
 
 /**
  * Ends a pod from whatever state it is in, one step after the other, as drawn in stage.ts. Each step is decided from what is observed, so the
@@ -22,9 +21,12 @@ export function planEnding(
   const { ending, left } = stage;
   const { why } = ending;
   switch (left) {
-    case "containers":
-      stopContainers(plan, ending, observed, memory, now);
+    case "containers": {
+      const pod = ending.kind === "orphaned" ? undefined : ending.pod;
+      const { preStopped } = memory;
+      proposeStops(plan, observed.containers.filter(mayRun), ending, { pod, preStopped }, now);
       return;
+    }
     case "networks":
       for (const { id } of networksLeft(ending, observed, memory)) plan.propose({ kind: "stopSandbox", id, why });
       return;
@@ -45,22 +47,6 @@ export function planEnding(
   }
 }
 
-/** All at once, and then the sidecars one by one. */
-function stopContainers(
-  plan: PlanInProgress,
-  ending: Ending,
-  observed: ObservedPod,
-  { preStopped }: PodMemory,
-  now: number,
-): void {
-  const pod = ending.kind === "orphaned" ? undefined : ending.pod;
-  const running = observed.containers.filter(mayRun);
-  // When the grace is over nobody waits for anybody.
-  const inTurn = pod === undefined || dueOf(ending) <= now ? running : stoppedInTurn(pod, running);
-  proposeStops(plan, running, inTurn, { pod, gracePeriodSeconds: graceLeft(ending, now), why: ending.why, preStopped });
-  if (inTurn.length < running.length) plan.waitUntil(dueOf(ending));
-}
-
 /**
  * Removing a sandbox removes the containers in it; those whose sandbox is gone already need a removal of their own, and so do those that may
  * be why their sandbox could not be removed.
@@ -71,14 +57,4 @@ function removeSandboxes(plan: PlanInProgress, why: string, observed: ObservedPo
   const strays = observed.containers.filter(({ sandboxId: id }) => !sandboxes.has(id) || hasFailed(id));
   for (const { name, id } of strays) plan.propose({ kind: "removeContainer", name, id, why });
   for (const id of sandboxes) plan.propose({ kind: "removeSandbox", id, why });
-}
-
-/**
- * The grace that is left of what was granted when the ending was asked for: an agent that was restarted, or a runtime that
- * failed in between, does not grant it anew. A hook that has not been run yet always gets a moment, as with the kubelet.
- */
-function graceLeft({ requestedAt, gracePeriodSeconds }: Termination, now: number): number {
-  // A request in the future means that the clock was set back; nothing of the grace can be counted as used then.
-  const usedSeconds = Math.max(0, Math.floor((now - requestedAt) / 1000));
-  return Math.max(gracePeriodSeconds - usedSeconds, Math.min(gracePeriodSeconds, 1));
 }

@@ -181,6 +181,34 @@ scenario(
 );
 
 scenario(
+  "what a dead sandbox has left ends in that order too, within one grace",
+  {
+    before(stage) {
+      stage.runtime.programs.set("a", { onTerm: "ignores" });
+      stage.runtime.programs.set("late", { onTerm: "ignores" });
+    },
+    async run(stage) {
+      const spec = { terminationGracePeriodSeconds: 6, initContainers: [sidecar("early"), sidecar("late")] };
+      await stage.offer(makePod("web", spec));
+      await stage.advance("1s");
+      const [sandbox] = stage.runtime.sandboxes.keys();
+      stage.runtime.exitSandbox(sandbox!);
+      await stage.advance("30s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /stop|sandbox/)).toMatchInlineSnapshot(`
+      "0s web: run sandbox (attempt 0): the pod has none
+      7s web: stop container early within 2s: the pod's sandbox changed, it will be killed and re-created
+      7s web: stop container a within 6s: the pod's sandbox changed, it will be killed and re-created
+      9s web: stop container late within 2s: the pod's sandbox changed, it will be killed and re-created
+      9s web: stop sandbox: the last one is not ready
+      9s web: run sandbox (attempt 1): the last one is not ready"
+    `);
+  },
+);
+
+scenario(
   "a new sandbox is initialized anew",
   {
     before: (stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 }),

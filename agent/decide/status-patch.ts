@@ -1,4 +1,4 @@
-import type { Pod, PodCondition, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, Pod, PodCondition, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { isTerminal, mirroredUid } from "./api-pod.ts";
 import { isSameValue } from "./same-value.ts";
 import type { StageKind } from "./stage.ts";
@@ -66,12 +66,13 @@ function conditionsPatch(
 
 /** What the next word on a pod that starts, or ends, says too, as a rule within a second. */
 const OF_SANDBOX: ReadonlySet<string> = new Set(["podIP", "podIPs", "conditions", "$setElementOrder/conditions"]);
+const CONTAINER_LISTS = ["initContainerStatuses", "containerStatuses"] as const;
 const OF_END: ReadonlySet<string> = new Set(["observedGeneration", "conditions", "$setElementOrder/conditions"]);
 
 /**
  * Whether a patch may wait a moment, since as a rule there is more to tell soon, which is told together with it: of a pod whose
- * containers are still to be started it says only that the sandbox is there; of one whose containers are being stopped only that its
- * deletion was heard.
+ * containers are still to be started it says only that the sandbox is there, or that a container which nobody takes for started yet waits
+ * for its `postStart` hook; of one whose containers are being stopped only that its deletion was heard.
  */
 export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, stage: StageKind): boolean {
   const fields = Object.keys(status);
@@ -79,7 +80,7 @@ export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, st
   if (stage === "syncing")
     return (
       wanted.phase === "Pending" &&
-      fields.every((field) => OF_SANDBOX.has(field)) &&
+      fields.every((field) => OF_SANDBOX.has(field) || isOfBeginning(field, api, wanted)) &&
       conditions.every(({ type }) => type === "PodReadyToStartContainers")
     );
   const isKnown = (condition: PodCondition) => {
@@ -87,6 +88,22 @@ export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, st
     return isSameValue({ ...known, observedGeneration: undefined }, { ...condition, observedGeneration: undefined });
   };
   return stage === "terminating" && fields.every((field) => OF_END.has(field)) && conditions.every(isKnown);
+}
+
+/** Whether all that has changed of a list of containers is what is known of those that still begin, as was told before. */
+function isOfBeginning(field: string, api: Pod, wanted: PodStatus): boolean {
+  const list = CONTAINER_LISTS.find((each) => each === field);
+  if (list === undefined) return false;
+  const told = api.status?.[list] ?? [];
+  return (wanted[list] ?? []).every((status) => {
+    const before = told.find(({ name }) => name === status.name);
+    return before !== undefined && (isSameValue(before, status) || (isBeginning(before) && isBeginning(status)));
+  });
+}
+
+function isBeginning({ state, restartCount }: ContainerStatus): boolean {
+  const reason = state?.waiting?.reason;
+  return restartCount === 0 && (reason === "ContainerCreating" || reason === "PodInitializing");
 }
 
 /** Whether a pod becomes ready by what is wanted of it, or is so no longer. */

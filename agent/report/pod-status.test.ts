@@ -3,7 +3,7 @@ import { KubeError } from "../../kube/error.ts";
 import type { Rate } from "../../kube/rate.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import type { Pod, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, Pod, PodPhase, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeKube } from "../../test/fakes/kube.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
@@ -209,6 +209,39 @@ test("that a sandbox is there is told with the start of its containers, and by i
   expect(told()).toEqual(["patch pods/shop/slow/status"]);
   await clock.advance(2_000);
   expect(told()).toEqual([]);
+});
+
+test("that a container waits for its hook is told with the end of the hook, and by itself where that takes more than a second", async () => {
+  const { clock, make, say, stored, told } = await createScene();
+  const waits = (reason: string, more: Partial<ContainerStatus> = {}): PodStatus => ({
+    ...statusOf("Pending"),
+    containerStatuses: [
+      {
+        name: "a",
+        ready: false,
+        restartCount: 0,
+        image: "busybox:1",
+        imageID: "",
+        state: { waiting: { reason } },
+        ...more,
+      },
+    ],
+  });
+  const hooked = waits("ContainerCreating", { containerID: "containerd://1", imageID: "sha256:1" });
+  const [quick, slow, broken] = [await make("quick"), await make("slow"), await make("broken")];
+  for (const pod of [quick, slow, broken]) await say(pod, waits("ContainerCreating"));
+  told();
+  for (const pod of [quick, slow]) await say(pod, hooked);
+  await clock.advance(999);
+  expect(told()).toEqual([]);
+  const state = { running: { startedAt: "2026-01-01T00:00:00Z" } };
+  await say(quick, { ...waits("", { state }), phase: "Running" });
+  // What keeps it from starting does not wait.
+  await say(broken, waits("CreateContainerError"));
+  expect(told()).toEqual(["patch pods/shop/quick/status", "patch pods/shop/broken/status"]);
+  await clock.advance(1);
+  expect(told()).toEqual(["patch pods/shop/slow/status"]);
+  expect((await stored("slow")).status?.containerStatuses?.[0]?.containerID).toBe("containerd://1");
 });
 
 test("that a deletion was heard is told with the end, and by itself where that takes more than a second", async () => {

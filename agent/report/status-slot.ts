@@ -45,6 +45,8 @@ export interface Slot {
   /** Of the time when something that is left alone for now is looked at again. A new word does not wait for it. */
   cancelLook: (() => void) | undefined;
   failures: number;
+  /** What was made out last to be sent, and of what: it is asked for several times a call. */
+  made: { readonly api: Pod; readonly wanted: PodStatus; readonly patch: StatusPatch | undefined } | undefined;
   /** What the server took, and had to be said again as it was. */
   idle: string | undefined;
   /** What the server did not take, as it was, and until when it is not sent again. */
@@ -163,6 +165,7 @@ export function emptySlot(uid: PodUid): Slot {
     cancelRetry: undefined,
     cancelLook: undefined,
     failures: 0,
+    made: undefined,
     idle: undefined,
     refused: new Map(),
     taken: undefined,
@@ -183,7 +186,7 @@ function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; read
   const { wanted, api, stage, removedUid } = slot;
   if (wanted === undefined || api === undefined) return undefined;
   if (slot.isUnsure) return { kind: "look", api };
-  const whole = statusPatch(api, wanted, now);
+  const whole = patchOf(slot, api, wanted, now);
   const waits = whole !== undefined && mayWait(api, whole, wanted, stage);
   // Never in the future, where the clock was set back.
   slot.waitsSince = waits ? Math.min(slot.waitsSince ?? now, now) : undefined;
@@ -193,6 +196,12 @@ function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; read
   if (deletionDue(api, stage) && removedUid !== api.metadata.uid) return { kind: "delete", api };
   const until = Math.min(...patches.map((each) => dueOf(slot, wanted, each)));
   return until === Number.POSITIVE_INFINITY ? undefined : { kind: "wait", until };
+}
+
+function patchOf(slot: Slot, api: Pod, wanted: PodStatus, now: number): StatusPatch | undefined {
+  if (slot.made?.api !== api || slot.made.wanted !== wanted)
+    slot.made = { api, wanted, patch: statusPatch(api, wanted, now) };
+  return slot.made.patch;
 }
 
 function dueOf({ idle, refused, taken, waitsSince }: Slot, wanted: PodStatus, patch: StatusPatch): number {
@@ -213,7 +222,7 @@ function noteTaken(slot: Slot, { patch, wanted }: PatchCall, answer: Pod, now: n
   const isInRow = taken !== undefined && now - taken.at < ROW_MS && isSameValue(taken.wanted, wanted);
   slot.taken = { wanted, times: isInRow ? taken.times + 1 : 1, at: now };
   // A patch that changes nothing, such as `1.0` for `1`, or that a webhook takes back, would be sent for ever.
-  const again = statusPatch(answer, wanted, now);
+  const again = patchOf(slot, answer, wanted, now);
   const text = JSON.stringify(patch);
   slot.idle = again !== undefined && JSON.stringify(again) === text ? text : undefined;
 }
@@ -253,10 +262,18 @@ async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal:
   const patch = { type: "strategic", subresource: "status", uid, body } as const;
   // Traffic goes where a pod is ready.
   const isUrgent = () => changesReadiness(slot.api, slot.wanted);
-  const answer = readPod(await kube.patch(resource, name, patch, { signal, isUrgent }));
+  const answer = readAnswer(await kube.patch(resource, name, patch, { signal, isUrgent }), slot.api);
   const isStillThere = slot.api?.metadata.uid === uid;
   if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
   noteTaken(slot, call, answer, clock.now());
+}
+
+/** The watch may have shown the same already: that was read then. */
+function readAnswer(answer: Pod, shown: Pod | undefined): Pod {
+  const { uid, resourceVersion } = (answer.metadata as Pod["metadata"] | undefined) ?? {};
+  const isShown =
+    uid !== undefined && uid === shown?.metadata.uid && resourceVersion === shown.metadata.resourceVersion;
+  return isShown ? shown : readPod(answer);
 }
 
 /** Afterwards `failures` says whether to wait: it is 0 where there is nothing to be sent again. Never rejects. */

@@ -2,11 +2,10 @@ import {
   Client,
   type ClientOptions,
   credentials,
-  InterceptingCall,
-  type Interceptor,
   logVerbosity,
   Metadata,
   type ServiceError,
+  type StatusObject,
   setLogVerbosity,
 } from "@grpc/grpc-js";
 import type { Clock } from "../host/clock.ts";
@@ -72,12 +71,14 @@ export function createConnection({ socketPath, clock, log }: ConnectionOptions):
   // grpc-js would write to stderr past our log. What it has to say comes with the status of the calls, too.
   setLogVerbosity(logVerbosity.NONE);
   const metrics = createCallMetrics();
-  const observe = observing(clock, (call) => {
-    metrics.record(call);
-    log.debug({ ...call }, "runtime call");
-  });
-  const connect = () =>
-    new Client(`unix://${socketPath}`, credentials.createInsecure(), { ...channelOptions, interceptors: [observe] });
+  const calling: Calling = {
+    clock,
+    ended(record) {
+      metrics.record(record);
+      log.debug({ ...record }, "runtime call");
+    },
+  };
+  const connect = () => new Client(`unix://${socketPath}`, credentials.createInsecure(), channelOptions);
   let client: Client | undefined = connect();
   const open = (verb: string): Client => {
     if (client === undefined) throw new CriError("CANCELLED", verb, "the connection is closed");
@@ -86,10 +87,10 @@ export function createConnection({ socketPath, clock, log }: ConnectionOptions):
 
   return {
     socketPath,
-    call: async (verb, request, limits) => await call(open(verb.name), clock, verb, request, limits),
+    call: async (verb, request, limits) => await call(open(verb.name), calling, verb, request, limits),
     async stream(verb, request, onMessage, signal) {
       if (client === undefined) return new CriError("CANCELLED", verb.name, "the connection is closed");
-      return await stream(client, verb, request, onMessage, signal);
+      return await stream(client, calling, verb, request, onMessage, signal);
     },
     renew() {
       if (client === undefined) return;
@@ -104,24 +105,11 @@ export function createConnection({ socketPath, clock, log }: ConnectionOptions):
   };
 }
 
-/** An interceptor that reports how each call ended and how long it took. */
-function observing(clock: Pick<Clock, "now">, report: (call: CallRecord) => void): Interceptor {
-  return (options, nextCall) => {
-    const { path, responseStream } = options.method_definition;
-    const verb = path.slice(path.lastIndexOf("/") + 1);
-    const startedAt = clock.now();
-    return new InterceptingCall(nextCall(options), {
-      start(metadata, _listener, next) {
-        next(metadata, {
-          onReceiveStatus(status, forward) {
-            const durationMs = responseStream ? undefined : clock.now() - startedAt;
-            report({ verb, code: statusCodes[status.code] ?? "UNKNOWN", durationMs });
-            forward(status);
-          },
-        });
-      },
-    });
-  };
+/** What the calls of a connection share. */
+interface Calling {
+  readonly clock: Pick<Clock, "now">;
+  /** Hears how each call has ended, and how long it took. */
+  readonly ended: (call: CallRecord) => void;
 }
 
 /** How far the two ends of a call may disagree about when its time is over. */
@@ -129,14 +117,15 @@ const DEADLINE_SLACK_MS = 50;
 
 function call<Request, Response>(
   client: Client,
-  clock: Pick<Clock, "now">,
+  { clock, ended }: Calling,
   verb: Verb<Request, Response>,
   request: Request,
   { signal, deadlineMs }: CallLimits,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(cancelledBefore(verb.name));
-    const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : clock.now() + deadlineMs;
+    const startedAt = clock.now();
+    const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : startedAt + deadlineMs;
     const metadata = new Metadata();
     for (const [key, value] of Object.entries(verb.metadata ?? {})) metadata.set(key, value);
     const { path, encode, decode } = verb;
@@ -154,6 +143,7 @@ function call<Request, Response>(
     }
     function settle(error: ServiceError | null, response?: Response) {
       signal?.removeEventListener("abort", cancel);
+      ended({ verb: verb.name, code: codeOf(error), durationMs: clock.now() - startedAt });
       if (error !== null) reject(atDeadline(toCriError(verb.name, error)));
       else if (response === undefined) reject(new CriError("INTERNAL", verb.name, "the runtime sent no answer"));
       else resolve(response);
@@ -163,6 +153,7 @@ function call<Request, Response>(
 
 function stream<Request, Message>(
   client: Client,
+  { ended }: Calling,
   verb: Verb<Request, Message>,
   request: Request,
   onMessage: (message: Message) => void,
@@ -172,6 +163,7 @@ function stream<Request, Message>(
     if (signal.aborted) return resolve(cancelledBefore(verb.name));
     const messages = client.makeServerStreamRequest(verb.path, verb.encode, verb.decode, request);
     messages.on("data", onMessage);
+    messages.on("status", (status) => ended({ verb: verb.name, code: codeOf(status), durationMs: undefined }));
     messages.on("error", (error: ServiceError) => end(toCriError(verb.name, error)));
     messages.on("end", () => end(new CriError("UNAVAILABLE", verb.name, "the runtime ended the stream")));
     signal.addEventListener("abort", cancel, { once: true });
@@ -188,8 +180,12 @@ function stream<Request, Message>(
 
 const cancelledBefore = (verb: string) => new CriError("CANCELLED", verb, "cancelled before it was sent");
 
+function codeOf(status: Pick<StatusObject, "code"> | null): CallRecord["code"] {
+  return status === null ? "OK" : (statusCodes[status.code] ?? "UNKNOWN");
+}
+
 function toCriError(verb: string, cause: ServiceError): CriError {
-  const code = statusCodes[cause.code] ?? "UNKNOWN";
+  const code = codeOf(cause);
   return new CriError(code === "OK" ? "UNKNOWN" : code, verb, inFewWords(cause.details), { cause });
 }
 

@@ -149,10 +149,11 @@ function lookAt(
     now.set(id, probed);
     arm(room, probed);
   }
-  for (const [id, probed] of before ?? []) if (!now.has(id)) probed.life.abort();
+  const gone = [...(before ?? [])].filter(([id]) => !now.has(id));
+  for (const [, probed] of gone) probed.life.abort();
   if (now.size === 0) pods.delete(uid);
   else pods.set(uid, now);
-  schedule(room);
+  if (gone.length > 0) schedule(room);
   return new Map([...now].map(([id, probed]) => [id, healthOfStates(statesOf(probed))]));
 }
 
@@ -174,7 +175,8 @@ function follow(probed: Probed, question: Probed["question"]): void {
 }
 
 /** Gives a first time to what is to be asked from now on. */
-function arm({ clock, random }: Room, probed: Probed): void {
+function arm(room: Room, probed: Probed): void {
+  const { clock, random } = room;
   const states = statesOf(probed);
   for (const [kind, asked] of probed.asked) {
     const probe = probeOf(probed.question.container, kind);
@@ -182,9 +184,10 @@ function arm({ clock, random }: Room, probed: Probed): void {
     const { startedAt, isFoundRunning } = probed;
     asked.dueAt = firstProbeAt(probe, { startedAt, now: clock.now(), isFoundRunning, lot: random() });
   }
+  for (const { dueAt } of probed.asked.values()) scheduleBy(room, dueAt);
 }
 
-/** One timer stands for the probe that is due first. */
+/** One timer stands for the probe that is due first. Looks for it among all, which are many. */
 function schedule(room: Room): void {
   let at: number | undefined;
   for (const { dueAt } of allAsked(room))
@@ -192,7 +195,7 @@ function schedule(room: Room): void {
   setTimer(room, at);
 }
 
-/** The same where this time has come to the others, which are many. */
+/** The same where nothing but this time has come. */
 function scheduleBy(room: Room, dueAt: number | undefined): void {
   if (dueAt !== undefined && dueAt < (room.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(room, dueAt);
 }
@@ -214,6 +217,7 @@ function keepPace(room: Room, now: number): void {
   room.seenAt = now;
   if (backMs <= 0) return;
   for (const asked of allAsked(room)) if (asked.dueAt !== undefined) asked.dueAt -= backMs;
+  schedule(room);
 }
 
 function ring(room: Room, at: number): void {
@@ -248,7 +252,6 @@ async function putQuestion(room: Room, probed: Probed, kind: ProbeKind, dueAt: n
   take(room, probed, asked, { question, outcome });
   if (isAsked(kind, statesOf(probed))) asked.dueAt = nextProbeAt(probe, dueAt, room.clock.now());
   arm(room, probed);
-  for (const { dueAt: at } of probed.asked.values()) scheduleBy(room, at);
 }
 
 async function askUntilAnswered({ ask, log }: Room, question: Question, signal: AbortSignal): Promise<ProbeOutcome> {

@@ -43,7 +43,6 @@ test("portmap's common chains go with all that leads to them once no pod uses th
 -D PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
 -D OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
 -D POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ
--F CNI-HOSTPORT-DNAT
 -F CNI-HOSTPORT-MASQ
 -F CNI-HOSTPORT-SETMARK
 -X CNI-HOSTPORT-DNAT

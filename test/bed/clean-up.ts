@@ -120,7 +120,8 @@ export function removalOfEmptyChains(saved: string): string {
   return [
     "*nat",
     ...jumps.map((rule) => rule.replace(/^-A/, "-D")),
-    ...chains.map((chain) => `-F ${chain}`),
+    // The one of the pods is empty, or is to refuse all of this.
+    ...chains.filter((chain) => chain !== "CNI-HOSTPORT-DNAT").map((chain) => `-F ${chain}`),
     ...chains.map((chain) => `-X ${chain}`),
     "COMMIT",
     "",

@@ -64,6 +64,7 @@ export async function startContainerd(options: ContainerdOptions): Promise<Conta
   const record = await claim(stateDir);
   const paths = bedPaths(record.stateDir);
   await writeConfiguration(record, version, programs);
+  await makePortmapChains();
   let child = await launch(paths, programs).catch(async (error: unknown) => {
     await cleanUp(record);
     throw error;
@@ -137,6 +138,16 @@ async function writeConfiguration(bed: BedRecord, version: ContainerdVersion, pr
     join(paths.cniConfDir, "10-berth.conflist"),
     cniConflist({ name, bridge, subnet, leases: paths.cniLeases }),
   );
+}
+
+/**
+ * The chains that portmap shares among all pods of the machine. It looks for one, and makes it where it is not there: of two that do so at
+ * once, for pods of two containerds say, one fails, and its sandbox with it.
+ */
+async function makePortmapChains(): Promise<void> {
+  // Refused where it is there already.
+  for (const chain of ["CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-SETMARK"])
+    await execa("iptables", ["--wait", "--table", "nat", "--new-chain", chain], { ...apart, reject: false });
 }
 
 async function launch(paths: ReturnType<typeof bedPaths>, programs: Programs): Promise<ChildProcess> {

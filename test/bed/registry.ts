@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Containerd } from "./containerd.ts";
 import type { Blob, BuiltImage } from "./oci-layout.ts";
@@ -32,17 +31,23 @@ export interface RegistryLogin {
 export async function startRegistry(containerd: Containerd, login?: RegistryLogin): Promise<Registry> {
   const { root } = await unpackSuite("bookworm");
   const paths = bedPaths(containerd.record.stateDir);
-  const host = `127.0.0.1:${await freePort()}`;
   const logFile = join(containerd.record.stateDir, "registry.log");
   await mkdir(paths.registryStore, { recursive: true });
-  await writeFile(paths.registryConfig, await configuration(paths.registryStore, host, login));
-  await trustPlainHttp(containerd, host);
+  await writeFile(paths.registryConfig, await configuration(paths.registryStore, login));
+  const readLog = () => readFile(logFile, "utf8").catch(() => "");
+  const logged = (await readLog()).length;
   const log = openSync(logFile, "a");
   const child = spawn(join(root, "usr/bin/docker-registry"), ["serve", paths.registryConfig], {
     detached: true,
     stdio: ["ignore", log, log],
   });
   closeSync(log);
+  // The kernel chooses the port: one that was chosen before could be somebody else's by now.
+  const host = await until(`the port of the registry, whose log is ${logFile}`, 10_000, async () => {
+    if (child.exitCode !== null) throw new Error(`the registry exited; its log is ${logFile}`);
+    return /listening on (127\.0\.0\.1:\d+)/.exec((await readLog()).slice(logged))?.[1];
+  });
+  await trustPlainHttp(containerd, host);
   const authorization = login && `Basic ${btoa(`${login.username}:${login.password}`)}`;
   const request: Request = (path, init = {}) =>
     fetch(new URL(path, `http://${host}`), {
@@ -104,14 +109,14 @@ async function expectCreated(response: Response): Promise<void> {
   if (response.status !== 201) throw new Error(`the registry said ${response.status}: ${await response.text()}`);
 }
 
-async function configuration(store: string, host: string, login: RegistryLogin | undefined): Promise<string> {
+async function configuration(store: string, login: RegistryLogin | undefined): Promise<string> {
   const auth = login && { htpasswd: { realm: "berth", path: await passwordFile(store, login) } };
   // JSON is YAML.
   return JSON.stringify({
     version: "0.1",
     log: { level: "info" },
     storage: { filesystem: { rootdirectory: join(store, "images") } },
-    http: { addr: host },
+    http: { addr: "127.0.0.1:0" },
     ...(auth && { auth }),
   });
 }
@@ -121,14 +126,4 @@ async function passwordFile(store: string, { username, password }: RegistryLogin
   const hash = await Bun.password.hash(password, { algorithm: "bcrypt", cost: 4 });
   await writeFile(path, `${username}:${hash}\n`, { mode: 0o600 });
   return path;
-}
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("the kernel gave no port");
-  return address.port;
 }

@@ -1,7 +1,7 @@
-/** A port of 127.0.0.1 that was free a moment ago: nobody answers there. */
+import { pickPorts } from "../bed/ports.ts";
+
+/** A port of 127.0.0.1 where nobody answers, and which no outgoing connection is given. */
 export async function freePort(): Promise<number> {
-  const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-  const { port } = taken;
-  await taken.stop(true);
-  return port!;
+  const [port = 0] = await pickPorts(1);
+  return port;
 }

@@ -174,11 +174,13 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
         const before = Number(await plane.kubectl(create)) - 1;
         const path = "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1";
         const watch = () => plane.kubectl(["get", "--raw", `${path}&resourceVersion=${before}`]);
-        expect(await watch()).toContain('"type":"ADDED"');
+        // A second may pass before etcd has said a word.
+        const tells = (word: string) => until(word, 20_000, async () => (await watch()).includes(word));
+        await tells('"type":"ADDED"');
         await plane.kubectl(["create", "configmap", "new"]);
-        expect(await watch()).toContain('"type":"ADDED"');
+        await tells('"type":"ADDED"');
         await plane.compactEtcd();
-        expect(await watch()).toContain('"code":410');
+        await tells('"code":410');
       } finally {
         await plane.stop();
       }

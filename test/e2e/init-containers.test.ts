@@ -22,7 +22,7 @@ const container = (name: string, more: Partial<Container>): Container => ({
 });
 /** Notes when it begins, and when it is asked to end. */
 const noting = (name: string) =>
-  script(`echo ${name} >>/notes/log; trap "echo no ${name} >>/notes/log; exit 0" TERM; sleep 1000000 & wait`);
+  script(`trap "echo no ${name} >>/notes/log; exit 0" TERM; echo ${name} >>/notes/log; sleep 1000000 & wait`);
 const sidecar = (name: string) => container(name, { command: noting(name), restartPolicy: "Always" });
 const notesFolder = ({ uid }: PodSummary) =>
   join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes");

@@ -88,8 +88,9 @@ test("a new agent ends and removes what no source asks for, with a second's grac
 test("their folders, logs and links go, and what is no pod's stays", async () => {
   const { uid } = (await node.running("stays"))[0]!;
   await until("the folders of unknown pods to be gone", 30_000, async () => {
-    const [pods, logs] = await Promise.all([readdir(inRoot("pods")), readdir(node.paths.podLogs)]);
-    return pods.length === 3 && logs.length === 2;
+    const folders = [inRoot("pods"), node.paths.podLogs, links()];
+    const [pods, logs, linked] = await Promise.all(folders.map(async (folder) => (await readdir(folder)).length));
+    return pods === 3 && logs === 2 && linked === 2;
   });
   expect((await readdir(inRoot("pods"))).toSorted()).toEqual([mounted, "old", uid].toSorted());
   expect(await readdir(node.paths.podLogs)).toEqual(expect.arrayContaining(["journal", `default_stays-berth_${uid}`]));

@@ -10,6 +10,9 @@ export const ignoringSigterm: readonly string[] = ["sh", "-c", "trap : TERM; whi
 /** A command that runs a script of busybox' shell and ends at once on SIGTERM. */
 export const script = (text: string): readonly string[] => ["catatonit", "--", "sh", "-c", text];
 
+/** The same as {@link untilStopped}, which prints `up` when it would hear SIGTERM: that of a first process without a handler yet is lost. */
+export const upUntilStopped: readonly string[] = script("echo up; exec sleep 1000000");
+
 /** A pod with one container called `main` that sleeps until it is stopped, but for what `container` and `spec` say. */
 export function podOf(name: string, container: Partial<Container> = {}, spec: Partial<PodSpec> = {}): Pod {
   return {

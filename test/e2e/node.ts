@@ -179,6 +179,14 @@ function createNode(folder: string, containerd: Containerd, cluster: JoinedClust
 export const isReady = ({ phase, ready }: PodSummary) =>
   phase === "Running" && ready.split("/")[0] === ready.split("/")[1];
 
+/** Waits until the first instance of a container has printed this. */
+export async function hasPrinted(node: Node, pod: PodSummary, words: string, container = "main"): Promise<void> {
+  const file = join(node.paths.podLogs, `${pod.namespace}_${pod.name}_${pod.uid}`, container, "0.log");
+  await until(`${pod.name} to print ${words}`, PATIENCE_MS, async () =>
+    (await readFile(file, "utf8").catch(() => "")).includes(words),
+  );
+}
+
 /** The id of the instance that the pod's container `name` has now. */
 export function containerId({ status }: PodSummary, name = "main"): string {
   const own = status.containerStatuses?.find((each) => each.name === name);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, setDefaultTimeout, test } from "bun:test";
-import { podOf } from "./manifest.ts";
-import { type Node, startNode } from "./node.ts";
+import { podOf, upUntilStopped } from "./manifest.ts";
+import { hasPrinted, type Node, startNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
@@ -12,9 +12,10 @@ afterAll(() => node.end());
 
 test("the longest grace there is keeps nobody from ending", async () => {
   const graceful = { terminationGracePeriodSeconds: 1e12 };
-  await node.put(podOf("graceful", {}, graceful));
-  await node.put(podOf("hooked", { lifecycle: { preStop: { sleep: { seconds: 1 } } } }, graceful));
-  await node.running("graceful", "hooked");
+  const container = { command: upUntilStopped };
+  await node.put(podOf("graceful", container, graceful));
+  await node.put(podOf("hooked", { ...container, lifecycle: { preStop: { sleep: { seconds: 1 } } } }, graceful));
+  for (const pod of await node.running("graceful", "hooked")) await hasPrinted(node, pod, "up");
   for (const name of ["graceful", "hooked"]) await node.removeFile(`${name}.yaml`);
   await node.empty();
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
@@ -18,15 +18,26 @@ beforeAll(async () => {
 });
 afterAll(() => node.end());
 
+/** A folder that the test and the container share. */
+const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
+const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
+const noteOf = ({ uid }: PodSummary, name: string) =>
+  join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes", name);
+/** A busy machine takes its time to begin a server, and to answer. */
+const patiently: Probe = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 60 };
 const everySecond: Probe = { periodSeconds: 1, failureThreshold: 2 };
 /** Well from the second second to the fourth. */
 const forAWhile = script("sleep 2; touch /tmp/ok; sleep 2; rm /tmp/ok; sleep 1000000");
 const looking = { exec: { command: ["test", "-e", "/tmp/ok"] } };
 
 test("a command says when the container is ready, and when it is not any more", async () => {
-  await node.put(podOf("by-command", { command: forAWhile, readinessProbe: { ...looking, ...everySecond } }));
-  await node.pod("by-command", "it runs, and is not ready", (pod) => pod.phase === "Running" && pod.ready === "0/1");
+  const readinessProbe = { ...patiently, exec: { command: ["test", "-e", "/notes/ok"] }, failureThreshold: 2 };
+  await node.put(podOf("by-command", { ...notes, command: untilStopped, readinessProbe }, withNotes));
+  const isRunning = ({ phase, ready }: PodSummary) => phase === "Running" && ready === "0/1";
+  const running = await node.pod("by-command", "it runs, and is not ready", isRunning);
+  await writeFile(noteOf(running, "ok"), "");
   await node.pod("by-command", "it is ready", ({ ready }) => ready === "1/1");
+  await rm(noteOf(running, "ok"));
   const pod = await node.pod("by-command", "it is not ready any more", ({ ready }) => ready === "0/1");
   expect(pod.restarts).toBe(0);
 });
@@ -86,14 +97,6 @@ test("a pod on the node's network is asked there, by gRPC too", async () => {
   end();
   await node.pod("by-grpc", "it is not ready any more", ({ ready }) => ready === "0/1");
 });
-
-/** A folder that the test and the container share. */
-const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
-const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
-const noteOf = ({ uid }: PodSummary, name: string) =>
-  join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes", name);
-/** A busy machine takes its time to begin a server, and to answer. */
-const patiently: Probe = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 60 };
 
 /** Serves well until the test has left its note, fails then as `failing` says, and is well again as the next instance. */
 const failsOnce = (failing: string) =>

@@ -1,21 +1,28 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { PodSummary } from "../../agent/serve/pod-list.ts";
 import { ContainerState } from "../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../proto/cri/labels.ts";
 import { until } from "../bed/until.ts";
-import { ignoringSigterm, podOf, script, untilStopped } from "./manifest.ts";
-import { type Node, startNode } from "./node.ts";
+import { ignoringSigterm, podOf, script, upUntilStopped } from "./manifest.ts";
+import { hasPrinted, type Node, startNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 let node: Node;
+let endWatch: () => void;
+/** All that was shown of the pod that crashes, in its order: its waits go by while other tests wait for other pods. */
+const shownOfCrash: PodSummary[] = [];
 
 const counting = { volumeMounts: [{ name: "count", mountPath: "/count" }] };
 const withCount = { volumes: [{ name: "count", emptyDir: {} }] };
 
 beforeAll(async () => {
   node = await startNode();
+  endWatch = await node.watch((pods) => {
+    shownOfCrash.push(...pods.filter(({ name }) => name === "crash-berth"));
+  });
   await node.put(podOf("crash", { command: script("echo again; exit 3") }));
   await node.put(podOf("done", { command: script("exit 0") }, { restartPolicy: "Never" }));
   await node.put(podOf("failed", { command: script("exit 7") }, { restartPolicy: "Never" }));
@@ -27,8 +34,12 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  endWatch();
   await node.end();
 });
+
+const crashShown = (what: string, condition: (pod: PodSummary) => boolean) =>
+  until(`crash: ${what}`, 30_000, () => shownOfCrash.find(condition));
 
 test("Never: a pod whose container exits with 0 has Succeeded, with any other code it has Failed", async () => {
   const done = await node.pod("done", "it has succeeded", ({ phase }) => phase === "Succeeded");
@@ -60,7 +71,7 @@ test("activeDeadlineSeconds ends the pod, which has Failed for that reason", asy
 });
 
 test("Always: the first restart comes at once, the second after 10 s, and the third would after 20 s", async () => {
-  const waiting = await node.pod("crash", "its first wait", ({ message }) => message.startsWith("back-off 10s"));
+  const waiting = await crashShown("its first wait", ({ message }) => message.startsWith("back-off 10s"));
   expect(waiting).toMatchObject({ phase: "Running", reason: "CrashLoopBackOff", restarts: 1, ready: "0/1" });
   expect(waiting.message).toBe(
     `back-off 10s restarting failed container=main pod=crash-berth_default(${waiting.uid}); it exited with code 3`,
@@ -68,10 +79,10 @@ test("Always: the first restart comes at once, the second after 10 s, and the th
   const ended = waiting.status.containerStatuses?.[0]?.lastState?.terminated;
   expect(ended).toMatchObject({ exitCode: 3, reason: "Error" });
 
-  const again = await node.pod("crash", "its second wait", ({ message }) => message.startsWith("back-off 20s"));
+  const again = await crashShown("its second wait", ({ message }) => message.startsWith("back-off 20s"));
   expect(again.restarts).toBe(2);
   const next = again.status.containerStatuses?.[0]?.lastState?.terminated;
-  expect(Date.parse(next?.startedAt ?? "") - Date.parse(ended?.finishedAt ?? "")).toBeWithin(10_000, 12_001);
+  expect(Date.parse(next?.startedAt ?? "") - Date.parse(ended?.finishedAt ?? "")).toBeWithin(10_000, 15_001);
 });
 
 test("an instance has a log of its own, named by the count of restarts, and takes it along when it is removed", async () => {
@@ -84,8 +95,9 @@ test("an instance has a log of its own, named by the count of restarts, and take
 });
 
 test("a container that ends at once on SIGTERM is not waited for", async () => {
-  await node.put(podOf("polite", {}, { terminationGracePeriodSeconds: 30 }));
-  await node.running("polite");
+  await node.put(podOf("polite", { command: upUntilStopped }, { terminationGracePeriodSeconds: 30 }));
+  const [polite] = await node.running("polite");
+  await hasPrinted(node, polite!, "up");
   const removedAt = performance.now();
   await node.removeFile("polite.yaml");
   await gone("polite");
@@ -93,15 +105,16 @@ test("a container that ends at once on SIGTERM is not waited for", async () => {
 });
 
 test("a container that ignores SIGTERM is killed when its grace is over; its neighbour ends at once", async () => {
-  const neighbour = { name: "neighbour", command: untilStopped };
-  const pod = podOf("stubborn", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 3 });
+  const neighbour = { name: "neighbour", command: upUntilStopped };
+  const pod = podOf("stubborn", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 5 });
   const [main] = pod.spec.containers;
   await node.put({ ...pod, spec: { ...pod.spec, containers: [main!, { ...main!, ...neighbour }] } });
-  await node.running("stubborn");
+  const [stubborn] = await node.running("stubborn");
+  await hasPrinted(node, stubborn!, "up", "neighbour");
   const removedAt = performance.now();
   await node.removeFile("stubborn.yaml");
   await node.pod("stubborn", "it is ending", ({ reason }) => reason === "Terminating");
-  await until("the neighbour to have ended, and it alone", 2000, async () => {
+  await until("the neighbour to have ended, and it alone", 5000, async () => {
     const own = (await node.containers()).filter(({ labels }) => labels[podNameLabel] === "stubborn-berth");
     const states = new Map(own.map(({ metadata, state }) => [metadata?.name, state]));
     return (
@@ -110,7 +123,7 @@ test("a container that ignores SIGTERM is killed when its grace is over; its nei
     );
   });
   await gone("stubborn");
-  expect(performance.now() - removedAt).toBeWithin(3000, 6000);
+  expect(performance.now() - removedAt).toBeWithin(5000, 10_000);
 });
 
 test("a pod that has ended leaves with its manifest", async () => {

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readdir, rm } from "node:fs/promises";
+import { readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { ContainerdVersion } from "../bed/containerd.ts";
 import { until } from "../bed/until.ts";
 import { podOf, script } from "./manifest.ts";
@@ -8,6 +9,10 @@ import { containerId, isReady, linesWith, type Node, startNode, startNodeWithout
 setDefaultTimeout(60_000);
 
 const names = ["a", "b", "c", "d", "e"];
+/** Fails once, when it is told to. */
+const failsOnce = script(
+  "test -e /notes/failed && exec sleep 1000000; until test -e /notes/fail; do sleep 0.1; done; touch /notes/failed; exit 3",
+);
 let node: Node;
 
 afterEach(async () => {
@@ -36,7 +41,8 @@ async function restartRuntime(): Promise<number> {
 describe.each<ContainerdVersion>(["1.6", "2.1"])("containerd %s", (version) => {
   test("is killed: its pods run on, and within 2 s of its socket's return the agent does what it missed", async () => {
     node = await startNode({ version });
-    const crash = podOf("crash", { command: script("sleep 4; exit 3") });
+    const notes = { volumes: [{ name: "notes", hostPath: { path: node.folder } }] };
+    const crash = podOf("crash", { command: failsOnce, volumeMounts: [{ name: "notes", mountPath: "/notes" }] }, notes);
     for (const pod of [...names.map((name) => podOf(name)), crash]) await node.put(pod);
     await node.running(...names, "crash");
     const before = await node.pods();
@@ -48,6 +54,7 @@ describe.each<ContainerdVersion>(["1.6", "2.1"])("containerd %s", (version) => {
     await node.removeFile("e.yaml");
     for (const pid of running.values()) process.kill(pid, 0);
     expect((await node.pods()).filter(isReady).map(({ name }) => name)).toEqual(before.map(({ name }) => name));
+    await writeFile(join(node.folder, "fail"), "");
     await until("the end of the container that crashes", 10_000, () => isGone(crashed));
 
     const backAt = await restartRuntime();

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { PodSummary } from "../../agent/serve/pod-list.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";
 import { copyImage } from "../bed/oci-layout.ts";
@@ -114,8 +115,10 @@ const rows: readonly Unrunnable[] = [
 ];
 let node: Node;
 let endWatch: () => void;
-/** The reasons that were shown of each pod, in their order. */
-const shown = new Map<string, string[]>();
+/** What was shown of each pod, in its order, as far as it said something else than before: waits go by while tests wait for others. */
+const shown = new Map<string, PodSummary[]>();
+const shownOf = (name: string) => shown.get(`${name}-berth`) ?? [];
+const sayingOf = ({ reason, message, restarts }: PodSummary) => JSON.stringify([reason, message, restarts]);
 
 beforeAll(async () => {
   node = await startNode({ configuration: { featureGates: { RestartAllContainersOnContainerExits: false } } });
@@ -125,9 +128,10 @@ beforeAll(async () => {
     copyImage(busybox, ofNumber, "4242:50000"),
   ]);
   endWatch = await node.watch((pods) => {
-    for (const { name, reason } of pods) {
-      const reasons = shown.get(name) ?? [];
-      if (reasons.at(-1) !== reason) shown.set(name, [...reasons, reason]);
+    for (const pod of pods) {
+      const before = shown.get(pod.name) ?? [];
+      const last = before.at(-1);
+      if (last === undefined || sayingOf(last) !== sayingOf(pod)) shown.set(pod.name, [...before, pod]);
     }
   });
   for (const { pod } of rows) await node.put(pod);
@@ -143,10 +147,15 @@ describe("is shown with the words of Kubernetes:", () => {
   test.each(rows.map((row) => [row.title, row] as const))("%s", async (_, { pod, phase, reasons, says }) => {
     const name = pod.metadata.name!;
     await until(`${name} to show ${reasons.join(", then ")}`, 30_000, () =>
-      isInOrder(reasons, shown.get(`${name}-berth`) ?? []),
+      isInOrder(
+        reasons,
+        shownOf(name).map(({ reason }) => reason),
+      ),
     );
-    const last = await node.pod(name, says, ({ message }) => message.includes(says));
-    expect([last.phase, last.ready]).toEqual([phase, "0/1"]);
+    const told = await until(`${name} to say ${says}`, 30_000, () =>
+      shownOf(name).find(({ message }) => message.includes(says)),
+    );
+    expect([told.phase, told.ready]).toEqual([phase, "0/1"]);
   });
 });
 
@@ -172,7 +181,7 @@ test("where root is forbidden an image runs whose user is a number, and one whos
 });
 
 test("a command that does not exist is told by the container's last state, and restarts are counted", async () => {
-  const pod = await node.pod("commandless", "a second try", ({ restarts }) => restarts === 2);
+  const pod = await until("a second try", 30_000, () => shownOf("commandless").find(({ restarts }) => restarts === 2));
   expect(pod.status.containerStatuses?.[0]?.lastState?.terminated).toMatchObject({
     exitCode: 128,
     reason: "StartError",

@@ -152,7 +152,7 @@ for (const [sentence, treat] of noGrpc)
     const { port, left } = await serve(treat);
     expect(await ask({ kind: "grpc", host: "127.0.0.1", port, service: "" }, 500)).toEqual({
       result: "failure",
-      message: `timeout: failed to connect service "127.0.0.1:${port}" within 0.5s: context deadline exceeded`,
+      message: `timeout: failed to connect service "127.0.0.1:${port}" within 500ms: context deadline exceeded`,
     });
     await left;
   });
@@ -163,7 +163,7 @@ test("one that takes the question and never answers has failed too, and is told 
   const port = await listen(server);
   expect(await ask({ kind: "grpc", host: "127.0.0.1", port, service: "" }, 500)).toEqual({
     result: "failure",
-    message: "timeout: health rpc did not complete within 0.5s",
+    message: "timeout: health rpc did not complete within 500ms",
   });
 });
 

@@ -4,6 +4,7 @@ import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "
 import { createKnock } from "../../host/knock.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
+import { formatGoDuration } from "../decide/go-duration.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
 import type { Enquiry } from "../translate/enquiry.ts";
 
@@ -63,7 +64,9 @@ async function runExec(
     return { ...failure(output), exitCode, stderr: Buffer.from(stderr.subarray(0, LARGEST_ANSWER_BYTES)).toString() };
   } catch (error) {
     if (error instanceof CriError && error.code === "DEADLINE_EXCEEDED")
-      return failure(`command timed out: ${JSON.stringify(written.join(" "))} timed out after ${timeoutMs / 1000}s`);
+      return failure(
+        `command timed out: ${JSON.stringify(written.join(" "))} timed out after ${formatGoDuration(timeoutMs)}`,
+      );
     return { result: "error", message: wordsOf(error) };
   }
 }
@@ -164,7 +167,7 @@ async function runGrpc(
 ): Promise<ProbeOutcome> {
   // Loaded only where it is used: few containers are asked by gRPC.
   const { checkGrpcHealth, servingStatuses } = await import("../../host/grpc-health.ts");
-  const seconds = options.timeoutMs / 1000;
+  const within = formatGoDuration(options.timeoutMs);
   try {
     const status = await checkGrpcHealth(host, port, { service, userAgent }, options);
     const name = servingStatuses[status] ?? String(status);
@@ -176,10 +179,10 @@ async function runGrpc(
       return failure(
         `error: this server does not implement the grpc health protocol (grpc.health.v1.Health): ${error.message}`,
       );
-    if (error.code === "DEADLINE_EXCEEDED") return failure(`timeout: health rpc did not complete within ${seconds}s`);
+    if (error.code === "DEADLINE_EXCEEDED") return failure(`timeout: health rpc did not complete within ${within}`);
     if (error.code === "ETIMEDOUT")
       return failure(
-        `timeout: failed to connect service "${authorityOf(host, port)}" within ${seconds}s: context deadline exceeded`,
+        `timeout: failed to connect service "${authorityOf(host, port)}" within ${within}: context deadline exceeded`,
       );
     return failure(`error: health rpc probe failed: ${asRpcError({ code: error.code, details: error.message })}`);
   }

@@ -126,7 +126,7 @@ test("the message survives the wire", () => {
 });
 
 test("what the spec does not say is empty, or the API's default", () => {
-  const least: Container = { name: "a", image: "busybox:1" };
+  const least: Container = { name: "a", image: "busybox:1", ports: [] };
   const config = containerConfig({
     ...scene,
     pod: { metadata: { uid: "u" }, spec: { containers: [least] } },

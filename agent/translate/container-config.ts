@@ -87,9 +87,9 @@ function stopSignalOf({ lifecycle }: Container, facts: NodeFacts): { readonly st
  * nobody knows. Here, as with the kubelet, what nobody asks for any more is stopped without its hook and with the shortest grace.
  */
 function annotationsOf({ pod, container, attempt, crashes, hash }: ContainerScene): Record<string, string> {
-  const { ports, lifecycle, terminationMessagePath, terminationMessagePolicy } = container;
+  const { ports = [], lifecycle, terminationMessagePath, terminationMessagePolicy } = container;
   const optional = {
-    [portsAnnotation]: ports && JSON.stringify(ports),
+    [portsAnnotation]: ports.length === 0 ? undefined : JSON.stringify(ports),
     [preStopAnnotation]: lifecycle?.preStop && JSON.stringify(lifecycle.preStop),
     [podDeletionGracePeriodAnnotation]: pod.metadata.deletionGracePeriodSeconds?.toString(),
     [podTerminationGracePeriodAnnotation]: pod.spec.terminationGracePeriodSeconds?.toString(),

@@ -7,6 +7,7 @@ const container: Container = {
   ports: [{ name: "web", containerPort: 8080 }],
   env: [
     { name: "FILE", value: "/tmp/ok" },
+    { name: "NO_VALUE" },
     { name: "OF_FIELD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
   ],
 };
@@ -19,9 +20,13 @@ const standard = [
 
 const rows: readonly [sentence: string, handler: Probe, call: object, podIP?: string][] = [
   [
-    "a command, with the variables that are written down",
-    { exec: { command: ["cat", "$(FILE)", "$(OF_FIELD)"] } },
-    { kind: "exec", argv: ["cat", "/tmp/ok", "$(OF_FIELD)"], written: ["cat", "$(FILE)", "$(OF_FIELD)"] },
+    "a command, with the variables that are written down; the others are empty, and what is none stays",
+    { exec: { command: ["cat", "$(FILE)", "$(OF_FIELD)$(NO_VALUE)", "$(NONE)"] } },
+    {
+      kind: "exec",
+      argv: ["cat", "/tmp/ok", "", "$(NONE)"],
+      written: ["cat", "$(FILE)", "$(OF_FIELD)$(NO_VALUE)", "$(NONE)"],
+    },
   ],
   [
     "the pod's address, a port by its name",

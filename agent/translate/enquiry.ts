@@ -40,10 +40,8 @@ export function enquiryOf({ exec, httpGet, tcpSocket, grpc }: Handler, scene: En
   if (exec !== undefined) {
     const { command = [] } = exec;
     if (scene.isHook === true) return { kind: "exec", argv: command, written: command };
-    // As in the container's own command, but for what only a running container knows.
-    const known = new Map(
-      (container.env ?? []).flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
-    );
+    // As in the container's own command, but for what is taken from elsewhere: as with the kubelet, that is empty here.
+    const known = new Map((container.env ?? []).map(({ name, value = "" }) => [name, value] as const));
     const { expand } = createPortion(container.name, "ProbeError");
     return { kind: "exec", argv: command.map((word) => expand(word, known)), written: command };
   }

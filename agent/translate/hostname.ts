@@ -6,11 +6,11 @@ import { TranslateError } from "./translate-error.ts";
 const LONGEST_HOSTNAME = 63;
 const LONGEST_FQDN = 64;
 
-/** `spec.hostnameOverride`, else `spec.hostname`, else the pod's name as far as it can be one. */
+/** `spec.hostnameOverride`, else `spec.hostname`, else the pod's name; as far as it can be one. */
 export function hostnameOf({ metadata, spec }: Pod): string {
-  const ofName = () => (metadata.name ?? "").slice(0, LONGEST_HOSTNAME).replace(/[-.]+$/, "");
   // An empty hostname is none, as everywhere in the API; handed on, it would become the node's own.
-  return spec.hostnameOverride ?? (spec.hostname || ofName());
+  const name = spec.hostnameOverride ?? (spec.hostname || (metadata.name ?? ""));
+  return name.length <= LONGEST_HOSTNAME ? name : name.slice(0, LONGEST_HOSTNAME).replace(/[-.]+$/, "");
 }
 
 /** The domain in which a headless Service lets the pod be found; empty for a pod without a subdomain. */

@@ -139,6 +139,12 @@ const hostnames: readonly [sentence: string, spec: Partial<PodSpec>, name: strin
     "web",
     "www.example.com",
   ],
+  [
+    "63 characters of the longest override that the API takes",
+    { hostnameOverride: `${"x".repeat(61)}.yy` },
+    "web",
+    `${"x".repeat(61)}.y`,
+  ],
   ["63 characters of a long name", {}, "x".repeat(70), "x".repeat(63)],
   ["without the dash or dot at which a long name was cut", {}, `${"x".repeat(61)}.-yy`, "x".repeat(61)],
   ["none on the host's network", { hostNetwork: true }, "web", ""],

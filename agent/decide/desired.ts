@@ -41,6 +41,8 @@ export interface Rejection {
 export interface DesiredNow extends DesiredPod {
   /** An earlier pod of the same namespace and name that still has to end first. */
   readonly waitsFor?: PodUid;
+  /** The API server, whose pod it is, has not said yet what it knows of it: this agent has only what was recorded when it was taken. */
+  readonly isUnheard?: true;
 }
 
 export interface Termination {

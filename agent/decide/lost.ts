@@ -56,7 +56,8 @@ export function withToldEnds({ status }: Pod, observed: ObservedPod): ObservedPo
   return { ...observed, containers };
 }
 
-function isForgotten(container: ObservedContainer): container is ExitedContainer {
+/** Whether the runtime has made up how it ended, since it was killed before it had written it down. */
+export function isForgotten(container: ObservedContainer): container is ExitedContainer {
   return container.state === "exited" && container.reason === "Unknown";
 }
 

@@ -3,6 +3,7 @@ import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { isTerminal } from "./api-pod.ts";
 import { isOutdated } from "./container-hash.ts";
 import { type DesiredNow, type DesiredPod, type Rejection, startTimeOf } from "./desired.ts";
+import { isForgotten } from "./lost.ts";
 import type { Outcome } from "./memory.ts";
 import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
 import { shouldRestart } from "./restart.ts";
@@ -36,7 +37,18 @@ export function outcomeOf(
       message: "Pod was active on the node longer than the specified deadline",
       at: now,
     };
-  return outcomeOfContainers(pod, observed, now);
+  const outcome = outcomeOfContainers(pod, observed, now);
+  return outcome !== undefined && mayBeKnownBetter(desired, observed, now) ? undefined : outcome;
+}
+
+/**
+ * An outcome is for good: none is drawn from an end that the runtime has made up, which the API server may have been told as it was, before that
+ * was heard. Where the pod's sandbox is gone too, nothing of it goes on meanwhile.
+ */
+function mayBeKnownBetter({ pod, isUnheard }: DesiredNow, observed: ObservedPod, now: number): boolean {
+  return (
+    isUnheard === true && observed.containers.some(isForgotten) && sandboxNeed(pod, observed, now).kind === "ready"
+  );
 }
 
 /** Before the message of a pod that was rejected: the kubelet's, and all that tells of it to an agent that comes later. */

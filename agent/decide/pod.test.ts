@@ -121,6 +121,8 @@ const failed = (subject: string, reason: string, at: number, count = 1): PodMemo
 });
 const two = pod({}, [{ name: "a" }, { name: "b" }]);
 const never = pod({ restartPolicy: "Never" });
+const unheard = { source: { kind: "api" }, isUnheard: true } as const;
+const madeUp = { exitCode: 255, reason: "Unknown" };
 const absent = new Map([[image, { present: false }]]) as ObservedPod["images"];
 
 const prepares = (more: Partial<Container> = {}) => pod({ initContainers: [{ name: "first", image, ...more }] });
@@ -700,6 +702,36 @@ const rows: readonly Row[] = [
     desired: desired(drained),
     observed: seen([sandbox({ ready: false })], [running("one"), running()]),
     says: "syncing, Running, running: run the preStop hook of container one within 30s: the pod's sandbox changed, it will be killed and re-created; stop container a within 30s: the pod's sandbox changed, it will be killed and re-created; again in 30s",
+  },
+  {
+    name: "a pod does not end by what the runtime has made up before the API server was heard, which may know better",
+    desired: desired(never, unheard),
+    observed: seen([sandbox()], [exited("a", 0, madeUp)]),
+    says: "syncing, Running, Unknown: nothing",
+  },
+  {
+    name: "nor does it where its init container has failed so",
+    desired: desired(prepares({ restartPolicy: "Never" }), unheard),
+    observed: seen([sandbox()], [exited("first", 0, madeUp)]),
+    says: "syncing, Pending, PodInitializing: nothing",
+  },
+  {
+    name: "it does when that was heard",
+    desired: desired(never, { source: { kind: "api" } }),
+    observed: seen([sandbox()], [exited("a", 0, madeUp)]),
+    says: "terminating, Failed, Unknown: stop sandbox: all its containers are done",
+  },
+  {
+    name: "and where its sandbox is gone too",
+    desired: desired(never, unheard),
+    observed: seen([sandbox({ ready: false })], [exited("a", 0, madeUp)]),
+    says: "terminating, Failed, Unknown: stop sandbox: all its containers are done",
+  },
+  {
+    name: "an end that the runtime knows decides at once",
+    desired: desired(never, unheard),
+    observed: seen([sandbox()], [exited()]),
+    says: "terminating, Failed, Error: stop sandbox: all its containers are done",
   },
   {
     name: "a stop that failed is tried again, not at once",

@@ -62,6 +62,20 @@ test("until the API server has said all that there is, what is not known is unkn
   expect(scene.told()).toEqual(["wake web", "complete"]);
 });
 
+test("a pod of an earlier agent is unheard until the API server has spoken, and goes on then, whatever other sources do", async () => {
+  const first = createScene();
+  await first.desired.restore();
+  await first.complete(podOf("web"));
+  expect(first.wanted(web).isUnheard).toBeUndefined();
+  const next = createScene(first.disk, ["api", "http"]);
+  await next.desired.restore();
+  expect(next.wanted(web).isUnheard).toBe(true);
+  expect(next.told()).toEqual([]);
+  await next.complete(podOf("web"));
+  expect(next.wanted(web).isUnheard).toBeUndefined();
+  expect(next.told()).toEqual(["wake web"]);
+});
+
 test("a hundred pods that come one by one begin at once, and do not wait for each other's records", async () => {
   const scene = createScene();
   await scene.desired.restore();

@@ -93,7 +93,10 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
 
   async function hear(news: ApiNews): Promise<void> {
     const recorded = api.hear(news);
+    const isFirst = news.kind === "complete" && silent.has("api");
     if (news.kind === "complete") spoke("api");
+    // Who waits for its word goes on, also while another source is silent.
+    if (isFirst && silent.size > 0) for (const { uid, source } of pods.all()) if (source.kind === "api") wake(uid);
     await recorded;
   }
 
@@ -115,8 +118,9 @@ export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
     hear,
     get(uid) {
       const pod = pods.get(uid);
-      if (pod !== undefined) return withPredecessor(pod, pods.namesakesOf(pod));
-      return isComplete() ? undefined : "unknown";
+      if (pod === undefined) return isComplete() ? undefined : "unknown";
+      const now = withPredecessor(pod, pods.namesakesOf(pod));
+      return pod.source.kind === "api" && silent.has("api") ? { ...now, isUnheard: true } : now;
     },
     all: () => pods.all().filter(({ uid }) => !api.isOver(uid)),
     isComplete,

@@ -116,6 +116,31 @@ apiScenario(
   },
 );
 
+apiScenario(
+  "a pod does not come to its end by what the runtime has made up, as long as the API server, which knows better, was not heard",
+  async (stage) => {
+    const { containers } = makePod("job", {}, ["a", "b"]).spec;
+    await stage.apply("job", { restartPolicy: "Never", containers });
+    await stage.advance("5s");
+    await stage.exit("a", 0);
+    await stage.advance("5s");
+    await stage.stop();
+    stage.kube.goDown();
+    // What a containerd tells that was killed before it had written the end down.
+    for (const each of stage.runtime.containers.values())
+      if (each.config.metadata?.name === "a") Object.assign(each, { exitCode: 255, reason: "Unknown" });
+    await stage.start();
+    await stage.advance("5s");
+    await stage.exit("b", 0);
+    await stage.advance("1m");
+    stage.kube.comeBack();
+    await stage.advance("1m");
+  },
+  async ({ api }) => {
+    expect(api).toEqual(["job Succeeded: a terminated Completed 0, b terminated Completed 0"]);
+  },
+);
+
 test("an exit is told when the API server is back, as it was", async () => {
   const stage = await play((first) => first.apply("job", { restartPolicy: "Never" }));
   await stage.advance("5s");

@@ -4,14 +4,16 @@ import { copyFile, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { until } from "../../bed/until.ts";
 import { randomOf } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { attemptsMadeTwice } from "../attempts.ts";
 import { type Holders, watchHolders } from "../holders.ts";
 import { killAtRandom, openRelayedWay, type RelayedWay } from "./kills.ts";
-import { heldFolder, livesAtRandom, notesOf, whatIsWrong } from "./lives-at-random.ts";
+import { heldFolder, type Later, livesAtRandom, notesOf, type RandomLife } from "./lives-at-random.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
+import { whatIsWrong, withoutTheirHook } from "./right-ends.ts";
 
 const skip = skipWithoutPrograms("random lives while everything around them is killed");
 /** A first run outside of `npm test` builds the programs. */
@@ -72,7 +74,10 @@ describe.skipIf(skip !== undefined)(`${count} random lives`, () => {
     expect(holders.twice()).toEqual([]);
     expect(attemptsMadeTwice(await readFile(cluster.node.containerd.logFile, "utf8"))).toEqual([]);
     expect(ownEnds).toEqual([]);
+    const notes = await Promise.all(lives.map(async ({ name }) => [name, await notesOf(folder, name)] as const));
+    expect(withoutTheirHook(await cluster.pods(), new Map(notes), await cluster.node.log())).toEqual([]);
 
+    for (const { name, isStatic } of lives) if (isStatic) await takeAway(name);
     await cluster.kubectl("delete", "pods", "--all", "--wait=false");
     await cluster.empty(60_000 + count * 500);
     expect(holders.now()).toEqual(new Map());
@@ -86,27 +91,48 @@ describe.skipIf(skip !== undefined)(`${count} random lives`, () => {
     console.log(`what the lives have noted, and the logs of agent and runtime, are in ${folder}`);
   }
 
-  /** Makes the pods in some goes, and deletes those that are to be deleted. */
-  async function live(lives: ReturnType<typeof livesAtRandom>): Promise<void> {
+  /** Makes the pods in some goes, and does to them what is to be done later. */
+  async function live(lives: readonly RandomLife[]): Promise<void> {
     const began = performance.now();
     const size = Math.ceil(lives.length / 5);
     for (let at = 0; at < lives.length; at += size) {
-      const some = lives.slice(at, at + size).map(({ pod }) => pod);
-      await insist("some pods to be made", () => cluster.apply(some));
+      const some = lives.slice(at, at + size);
+      for (const { isStatic, pod } of some) if (isStatic) await cluster.node.put(pod);
+      const ofApi = some.filter(({ isStatic }) => !isStatic).map(({ pod }) => pod);
+      await insist("some pods to be made", () => cluster.apply(ofApi));
     }
-    const deleted = lives.filter(({ deletedAtMs }) => deletedAtMs !== undefined);
-    for (const { name, kind, deletedAtMs = 0 } of deleted.toSorted((a, b) => a.deletedAtMs! - b.deletedAtMs!)) {
-      await pause(Math.max(0, began + deletedAtMs - performance.now()));
-      const how = kind === "forced" ? ["--force", "--grace-period=0"] : ["--wait=false"];
-      await insist("a pod to be deleted", () => cluster.kubectl("delete", "pod", name, "--ignore-not-found", ...how));
+    const due = lives.flatMap(({ name, later }) => (later === undefined ? [] : [{ name, ...later }]));
+    for (const { name, atMs, what } of due.toSorted((a, b) => a.atMs - b.atMs)) {
+      await pause(Math.max(0, began + atMs - performance.now()));
+      await insist(`what is done to ${name}`, () => doTo(name, what));
     }
   }
 
-  async function findWrong(lives: ReturnType<typeof livesAtRandom>): Promise<readonly string[]> {
+  async function doTo(name: string, what: Later["what"]): Promise<unknown> {
+    if (what === "take the manifest away") return await takeAway(name);
+    if (what === "delete" || what === "delete by force") {
+      const how = what === "delete" ? ["--wait=false"] : ["--force", "--grace-period=0"];
+      return await cluster.kubectl("delete", "pod", name, "--ignore-not-found", ...how);
+    }
+    return "rewrite" in what ? await cluster.node.put(what.rewrite) : await lookInto(name, what.look);
+  }
+
+  const takeAway = (name: string) => rm(join(cluster.node.paths.manifests, `${name}.yaml`), { force: true });
+
+  /** As `kubectl debug` does it, which lets nobody choose volumes. */
+  async function lookInto(name: string, look: Container): Promise<void> {
+    const { metadata, spec, ...pod } = await cluster.pod(name);
+    const input = JSON.stringify({ ...pod, metadata, spec: { ...spec, ephemeralContainers: [look] } });
+    const path = `/api/v1/namespaces/default/pods/${name}/ephemeralcontainers`;
+    await cluster.plane.kubectl(["replace", `--raw=${path}`, "--filename=-"], { input });
+  }
+
+  async function findWrong(lives: readonly RandomLife[]): Promise<readonly string[]> {
+    const shownName = ({ name, isStatic }: RandomLife) => (isStatic ? `${name}-${cluster.node.name}` : name);
     const shown = new Map((await cluster.pods()).map((pod) => [pod.metadata.name, pod]));
     const alive = holders.now();
     const found = lives.map(async (life) =>
-      whatIsWrong(life, shown.get(life.name), await notesOf(folder, life.name), alive),
+      whatIsWrong(life, shown.get(shownName(life)), await notesOf(folder, life.name), alive),
     );
     return (await Promise.all(found)).filter((each) => each !== undefined);
   }

@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test";
 import type { Pod, PodPhase } from "../../../proto/kubernetes/gen/types.ts";
-import { type RandomLife, whatIsWrong } from "./lives-at-random.ts";
+import { randomOf } from "../../random.ts";
+import { livesAtRandom, type RandomLife } from "./lives-at-random.ts";
 import { barePod } from "./objects.ts";
+import { whatIsWrong, withoutTheirHook } from "./right-ends.ts";
 
 const ready = (...types: readonly string[]) =>
   types.map((type) => ({ type, status: "True" as const, lastTransitionTime: "2026-01-01T00:00:00Z" }));
@@ -43,6 +45,22 @@ const ended = (phase: PodPhase, exitCode: number, reason = "Error"): Pod => ({
   },
 });
 const nobody: readonly string[] = [];
+const late = (pod: Pod): Pod => ({ ...pod, status: { ...pod.status, reason: "DeadlineExceeded" } });
+const drained = ["main began", "main drained", "main ended 0"];
+const renewed = [
+  "first ended 0",
+  "side began",
+  "main began",
+  "main ended 88",
+  "first ended 0",
+  "main began",
+  "main ended 0",
+];
+const looked = (exitCode: number): Partial<NonNullable<Pod["status"]>> => ({
+  ephemeralContainerStatuses: [
+    { name: "look", state: { terminated: { exitCode } }, ready: false, restartCount: 0, image: "", imageID: "" },
+  ],
+});
 const verdicts: readonly [
   life: string,
   kind: RandomLife["kind"],
@@ -100,10 +118,89 @@ const verdicts: readonly [
   ["that does not stay", "stays", ended("Running", 0), [], nobody, "it does not run once"],
   ["that was deleted", "deleted", undefined, [], nobody, undefined],
   ["that was deleted and runs", "forced", undefined, [], ["p main"], "it is still there"],
+  ["whose manifest is gone", "withdrawn", undefined, ["main began"], nobody, undefined],
+  ["whose mirror stays", "withdrawn", runs(0), ["main began"], nobody, "it is still there"],
+  ["of a manifest", "static", runs(0), ["main began"], ["p main"], undefined],
+  ["of a manifest that is gone", "static", undefined, [], nobody, "it is gone"],
+  ["of its new manifest", "rewritten", runs(0), ["main began", "main began", "main changed"], ["p main"], undefined],
+  ["of its old manifest", "rewritten", runs(0), ["main began"], ["p main"], "it is not the one of the new manifest"],
+  ["drained at its deadline", "drained", late(ended("Failed", 0, "Completed")), drained, nobody, undefined],
+  ["cut short before its deadline", "drained", ended("Failed", 137), ["main began"], nobody, undefined],
+  [
+    "drained without a reason",
+    "drained",
+    ended("Failed", 0, "Completed"),
+    drained,
+    nobody,
+    "it does not say why it ended",
+  ],
+  ["drained, and shown as done", "drained", late(ended("Succeeded", 0)), drained, nobody, "it should be Failed"],
+  ["that began anew", "renewed", ended("Succeeded", 0, "Completed"), renewed, nobody, undefined],
+  ["cut short after it began anew", "renewed", ended("Failed", 137), renewed.slice(0, -1), nobody, undefined],
+  ["that does not begin anew", "renewed", ended("Failed", 88), renewed.slice(0, 4), nobody, "it was not begun anew"],
+  [
+    "that began anew in the wrong order",
+    "renewed",
+    ended("Succeeded", 0),
+    renewed.filter((_, at) => at !== 4),
+    nobody,
+    "it began before it was initialized",
+  ],
+  [
+    "that began anew again",
+    "renewed",
+    ended("Succeeded", 0),
+    [...renewed, ...renewed.slice(4)],
+    nobody,
+    "it began anew twice",
+  ],
+  ["looked into", "looked", runs(0, looked(3)), ["main began", "look began", "look ended 3"], ["p main"], undefined],
+  ["into which nobody could look", "looked", runs(0, looked(128)), ["main began"], ["p main"], undefined],
+  [
+    "looked into with another code",
+    "looked",
+    runs(0, looked(0)),
+    ["main began", "look began", "look ended 3"],
+    ["p main"],
+    "it should have ended with 3",
+  ],
+  ["looked into without a word of it", "looked", runs(0, looked(0)), ["main began"], ["p main"], "its end is nobody's"],
+  [
+    "looked into again",
+    "looked",
+    runs(0, looked(3)),
+    ["main began", "look began", "look began"],
+    ["p main"],
+    "it was looked into twice",
+  ],
+  ["looked into for ever", "looked", runs(0), ["main began"], ["p main"], "who looks into it has not ended"],
 ];
 for (const [life, kind, pod, notes, alive, wrong] of verdicts)
   test(`a life ${life}: ${wrong ?? "all is well"}`, () => {
-    const made = { name: "p", kind, pod: barePod("p"), deletedAtMs: undefined };
+    const made = { name: "p", kind, pod: barePod("p"), isStatic: false, later: undefined };
     const found = whatIsWrong(made, pod, notes, new Map(alive.map((of) => [of, 1])));
     expect(found?.split(";")[0]).toBe(wrong && `p: ${wrong}`);
   });
+
+test("a hook that was left out is found, but where the agent has said that it failed", () => {
+  const preStop = { exec: { command: ["true"] } };
+  const lifeOf = (name: string, status: Pod["status"]): Pod => ({
+    metadata: { name },
+    spec: { containers: [{ name: "main", lifecycle: { preStop } }] },
+    ...(status && { status }),
+  });
+  const exceeded = { phase: "Failed", reason: "DeadlineExceeded" } as const;
+  const names = ["drained", "failed", "left-out", "never-began"];
+  const pods = [...names.map((name) => lifeOf(name, exceeded)), lifeOf("cut-short", { phase: "Failed" })];
+  const notes = new Map(names.map((name) => [name, name === "never-began" ? [] : ["main began"]]));
+  notes.set("drained", ["main began", "main drained"]).set("cut-short", ["main began"]);
+  const log = "warn the preStop hook has failed: the runtime is away  pod=default/failed uid=1\n";
+  expect(withoutTheirHook(pods, notes, log)).toEqual(["left-out"]);
+});
+
+test("lives follow from their seed, and whatever their number what is done to them does too", () => {
+  const livesOf = (count: number, seed: number) => livesAtRandom(count, randomOf(seed), "/notes");
+  expect(livesOf(40, 7)).toEqual(livesOf(40, 7));
+  expect(livesOf(40, 7).slice(0, 20)).toEqual([...livesOf(20, 7)]);
+  expect(livesOf(40, 8)).not.toEqual(livesOf(40, 7));
+});

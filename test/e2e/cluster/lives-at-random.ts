@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Container, ContainerStatus, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../../bed/images.ts";
 import { holding } from "../holders.ts";
 import { script } from "../manifest.ts";
@@ -11,30 +11,62 @@ export interface RandomLife {
   readonly name: string;
   readonly kind: Kind;
   readonly pod: ReturnType<typeof barePod>;
-  /** When it is deleted, in milliseconds from the beginning; undefined: never. */
-  readonly deletedAtMs: number | undefined;
+  /** It is a manifest on the node. */
+  readonly isStatic: boolean;
+  /** What is done to it in the midst of its life. */
+  readonly later: Later | undefined;
 }
 
-const KINDS = [
-  ...["once", "tries", "stays", "crashes", "initialized", "served", "hooked", "warms", "restarts", "deleted", "forced"],
-] as const;
-type Kind = (typeof KINDS)[number];
+export interface Later {
+  /** In milliseconds from the beginning. */
+  readonly atMs: number;
+  readonly what:
+    | "delete"
+    | "delete by force"
+    | "take the manifest away"
+    | { readonly rewrite: RandomLife["pod"] }
+    | Look;
+}
+
+/** An ephemeral container that is added. */
+interface Look {
+  readonly look: Container;
+}
 
 /** What its containers have noted of themselves, in order: `main began`, `main ended 3`. */
-type Notes = readonly string[];
+export type Notes = readonly string[];
 
 /** `count` lives, of each kind about as many. What containers note goes to a folder per pod below `folder`. */
 export function livesAtRandom(count: number, random: () => number, folder: string): readonly RandomLife[] {
+  const kinds = Object.keys(PODS) as Kind[];
   return Array.from({ length: count }, (_, at) => {
-    const kind = KINDS[at % KINDS.length] ?? "once";
+    const kind = kinds[at % kinds.length] ?? "once";
     const name = `${kind}-${at}`;
     const lasts = (random() * 12).toFixed(1);
     const code = random() < 0.5 ? 0 : 3;
-    const isDeleted = kind === "deleted" || kind === "forced";
-    const deletedAtMs = isDeleted ? random() * 30_000 : undefined;
+    const atMs = random() * 30_000;
     const lot = { lasts, code, notes: join(folder, name), held: heldFolder(folder) };
-    return { name, kind, deletedAtMs, pod: podOfKind(kind, name, lot) };
+    const what = laterOf(kind, name, lot);
+    const isStatic = kind === "static" || kind === "withdrawn" || kind === "rewritten";
+    return { name, kind, isStatic, later: what && { atMs, what }, pod: PODS[kind](inItsWords(name, lot), lot) };
   });
+}
+
+function laterOf(kind: Kind, name: string, lot: Lot): Later["what"] | undefined {
+  switch (kind) {
+    case "deleted":
+      return "delete";
+    case "forced":
+      return "delete by force";
+    case "withdrawn":
+      return "take the manifest away";
+    case "rewritten":
+      return { rewrite: inItsWords(name, lot).main("echo main changed >> /notes/all; sleep 1000000", {}) };
+    case "looked":
+      return { look: inItsWords(name, lot).extra("look", `sleep ${lot.lasts}; ${ends("look", lot.code)}`) };
+    default:
+      return undefined;
+  }
 }
 
 interface Lot {
@@ -48,17 +80,19 @@ interface Lot {
 const DEAD_AT_FIRST =
   "test ! -e /notes/dead || touch /notes/revived; if test -e /notes/revived; then rm -f /notes/dead; else touch /notes/dead; fi";
 
-function podOfKind(kind: Kind, name: string, { lasts, code, notes, held }: Lot): RandomLife["pod"] {
-  const mounts = [
+const ends = (container: string, exitCode: number) =>
+  `echo ${container} ended ${exitCode} >> /notes/all; exit ${exitCode}`;
+
+/** What the pods of all kinds are made of: containers that note what they do, and hold a file while they live. */
+function inItsWords(name: string, { notes, held }: Pick<Lot, "notes" | "held">) {
+  const volumeMounts = [
     { name: "notes", mountPath: "/notes" },
     { name: "held", mountPath: "/held" },
   ];
   const noting = (container: string, text: string): Partial<Container> => ({
-    volumeMounts: mounts,
+    volumeMounts,
     command: script(`${holding("/held", `${name} ${container}`)}; echo ${container} began >> /notes/all; ${text}`),
   });
-  const ends = (container: string, exitCode: number) =>
-    `echo ${container} ended ${exitCode} >> /notes/all; exit ${exitCode}`;
   const extra = (container: string, text: string, more: Partial<Container> = {}): Container => ({
     name: container,
     image: busyboxImage,
@@ -73,66 +107,97 @@ function podOfKind(kind: Kind, name: string, { lasts, code, notes, held }: Lot):
       { name: "held", hostPath: { path: held, type: "Directory" } },
     ],
   };
-  const main = (text: string, more: Partial<PodSpec>) => barePod(name, noting("main", text), { ...spec, ...more });
-  switch (kind) {
-    case "once":
-      return main(`sleep ${lasts}; ${ends("main", code)}`, { restartPolicy: "Never" });
-    case "tries":
-      return main(`sleep 1; test -e /notes/tried && { ${ends("main", 0)}; }; touch /notes/tried; ${ends("main", 4)}`, {
-        restartPolicy: "OnFailure",
-      });
-    case "crashes":
-      return main(`sleep ${lasts}; ${ends("main", 1)}`, { restartPolicy: "Always" });
-    case "initialized":
-      return main(ends("main", code), {
-        restartPolicy: "Never",
-        initContainers: [extra("first", `sleep 1; ${ends("first", 0)}`), extra("second", ends("second", 0))],
-      });
-    case "served":
-      return main(`sleep ${lasts}; ${ends("main", code)}`, {
-        restartPolicy: "Never",
-        initContainers: [extra("side", "sleep 1000000", { restartPolicy: "Always" })],
-      });
-    case "hooked":
-      // Without its hook it would never end.
-      return barePod(
-        name,
-        {
-          ...noting("main", `until test -e /notes/hooked; do sleep 0.1; done; ${ends("main", code)}`),
-          lifecycle: { postStart: { exec: { command: script("sleep 0.5; touch /notes/hooked") } } },
-        },
-        { ...spec, restartPolicy: "Never" },
-      );
-    case "warms":
-      return barePod(
-        name,
-        {
-          ...noting("main", `sleep ${lasts}; touch /notes/warm; sleep 1000000`),
-          readinessProbe: { exec: { command: ["test", "-e", "/notes/warm"] }, periodSeconds: 1, timeoutSeconds: 20 },
-        },
-        { ...spec, restartPolicy: "Always" },
-      );
-    case "restarts":
-      // Dead until it was restarted, however often nobody hears what its probe has found.
-      return barePod(
-        name,
-        {
-          ...noting("main", `${DEAD_AT_FIRST}; sleep 1000000`),
-          livenessProbe: {
-            exec: { command: script("test ! -e /notes/dead") },
-            periodSeconds: 1,
-            timeoutSeconds: 20,
-            failureThreshold: 1,
-          },
-        },
-        { ...spec, restartPolicy: "Always" },
-      );
-    case "stays":
-    case "deleted":
-    case "forced":
-      return main("sleep 1000000", { restartPolicy: "Always" });
-  }
+  const main = (text: string, more: Partial<PodSpec>, own: Partial<Container> = {}) =>
+    barePod(name, { ...noting("main", text), ...own }, { ...spec, ...more });
+  return { main, extra };
 }
+
+type Make = (words: ReturnType<typeof inItsWords>, lot: Lot) => ReturnType<typeof barePod>;
+
+const stays: Make = ({ main }) => main("sleep 1000000", { restartPolicy: "Always" });
+
+/** How a pod of each kind is made. */
+const PODS = {
+  once: ({ main }, { lasts, code }) => main(`sleep ${lasts}; ${ends("main", code)}`, { restartPolicy: "Never" }),
+  tries: ({ main }) =>
+    main(`sleep 1; test -e /notes/tried && { ${ends("main", 0)}; }; touch /notes/tried; ${ends("main", 4)}`, {
+      restartPolicy: "OnFailure",
+    }),
+  stays,
+  crashes: ({ main }, { lasts }) => main(`sleep ${lasts}; ${ends("main", 1)}`, { restartPolicy: "Always" }),
+  initialized: ({ main, extra }, { code }) =>
+    main(ends("main", code), {
+      restartPolicy: "Never",
+      initContainers: [extra("first", `sleep 1; ${ends("first", 0)}`), extra("second", ends("second", 0))],
+    }),
+  served: ({ main, extra }, { lasts, code }) =>
+    main(`sleep ${lasts}; ${ends("main", code)}`, {
+      restartPolicy: "Never",
+      initContainers: [extra("side", "sleep 1000000", { restartPolicy: "Always" })],
+    }),
+  // Without its hook it would never end.
+  hooked: ({ main }, { code }) =>
+    main(
+      `until test -e /notes/hooked; do sleep 0.1; done; ${ends("main", code)}`,
+      { restartPolicy: "Never" },
+      { lifecycle: { postStart: { exec: { command: script("sleep 0.5; touch /notes/hooked") } } } },
+    ),
+  warms: ({ main }, { lasts }) =>
+    main(
+      `sleep ${lasts}; touch /notes/warm; sleep 1000000`,
+      { restartPolicy: "Always" },
+      { readinessProbe: { exec: { command: ["test", "-e", "/notes/warm"] }, periodSeconds: 1, timeoutSeconds: 20 } },
+    ),
+  // Dead until it was restarted, however often nobody hears what its probe has found.
+  restarts: ({ main }) =>
+    main(
+      `${DEAD_AT_FIRST}; sleep 1000000`,
+      { restartPolicy: "Always" },
+      {
+        livenessProbe: {
+          exec: { command: script("test ! -e /notes/dead") },
+          periodSeconds: 1,
+          timeoutSeconds: 20,
+          failureThreshold: 1,
+        },
+      },
+    ),
+  deleted: stays,
+  forced: stays,
+  // Its hook is what lets it end by itself.
+  drained: ({ main }, { lasts }) =>
+    main(
+      `until test -e /notes/drained; do sleep 0.1; done; ${ends("main", 0)}`,
+      {
+        restartPolicy: "Never",
+        activeDeadlineSeconds: 3 + Math.ceil(Number(lasts)),
+        terminationGracePeriodSeconds: 10,
+      },
+      {
+        lifecycle: {
+          preStop: { exec: { command: script("echo main drained >> /notes/all; touch /notes/drained; sleep 5") } },
+        },
+      },
+    ),
+  renewed: ({ main, extra }, { lasts }) =>
+    main(
+      `test -e /notes/tried && { ${ends("main", 0)}; }; touch /notes/tried; sleep ${lasts}; ${ends("main", 88)}`,
+      {
+        restartPolicy: "Never",
+        initContainers: [extra("first", ends("first", 0)), extra("side", "sleep 1000000", { restartPolicy: "Always" })],
+      },
+      {
+        restartPolicy: "Never",
+        restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [88] } }],
+      },
+    ),
+  looked: stays,
+  static: stays,
+  withdrawn: stays,
+  rewritten: stays,
+} as const satisfies Readonly<Record<string, Make>>;
+
+export type Kind = keyof typeof PODS;
 
 /** Where the containers of all lives hold a file each. */
 export const heldFolder = (folder: string) => join(folder, "held");
@@ -141,77 +206,4 @@ export const heldFolder = (folder: string) => join(folder, "held");
 export async function notesOf(folder: string, name: string): Promise<Notes> {
   const text = await readFile(join(folder, name, "all"), "utf8").catch(() => "");
   return text.split("\n").filter((line) => line !== "");
-}
-
-/**
- * What is wrong with a life now that all is calm, in a sentence; undefined: nothing. What a container has noted is the truth. One that
- * could not note its end was ended from outside, by the death of what it depends on: its pod counts as failed. So does one whose end the
- * runtime has forgotten together with its own life, and calls `Unknown`.
- */
-export function whatIsWrong(
-  { name, kind }: RandomLife,
-  pod: Pod | undefined,
-  notes: Notes,
-  living: ReadonlyMap<string, number>,
-): string | undefined {
-  const alive = [...living].filter(([of]) => of.startsWith(`${name} `)).map(([of, n]) => `${n} × ${of}`);
-  const wrong = wrongOf(kind, pod, notes, alive.length);
-  return (
-    wrong &&
-    `${name}: ${wrong}; it noted ${JSON.stringify(notes)}, lives as [${alive}], and is shown as ${summaryOf(pod)}`
-  );
-}
-
-function wrongOf(kind: Kind, pod: Pod | undefined, notes: Notes, alive: number): string | undefined {
-  if (kind === "deleted" || kind === "forced") return pod !== undefined || alive > 0 ? "it is still there" : undefined;
-  if (pod === undefined) return "it is gone";
-  return LASTING.has(kind) ? wrongOfLasting(kind, pod, notes, alive) : wrongOfEnding(kind, pod, notes, alive);
-}
-
-const LASTING: ReadonlySet<Kind> = new Set(["stays", "crashes", "warms", "restarts"]);
-
-const begun = (notes: Notes) => notes.filter((line) => line === "main began").length;
-const isTrue = (pod: Pod, type: string) =>
-  pod.status?.conditions?.find((condition) => condition.type === type)?.status === "True";
-
-function wrongOfLasting(kind: Kind, pod: Pod, notes: Notes, alive: number): string | undefined {
-  const main = pod.status?.containerStatuses?.[0];
-  const restarts = main?.restartCount ?? 0;
-  // An instance that could not be started counts too, and notes nothing.
-  if (restarts < begun(notes) - 1) return `it began ${begun(notes)} times`;
-  if (kind === "crashes") {
-    if (pod.status?.phase !== "Running" || alive > 1 || begun(notes) < 2) return "it is not in its loop";
-    const isInLoop = main?.state?.running !== undefined || main?.state?.waiting?.reason === "CrashLoopBackOff";
-    return isInLoop && main.lastState?.terminated !== undefined ? undefined : "it is not shown as in its loop";
-  }
-  if (pod.status?.phase !== "Running" || !main?.ready || alive !== 1) return "it does not run once";
-  if (!isTrue(pod, "Ready") || !isTrue(pod, "ContainersReady")) return "its conditions do not say that it is ready";
-  return kind === "restarts" && restarts === 0 ? "it was not restarted" : undefined;
-}
-
-function wrongOfEnding(kind: Kind, pod: Pod, notes: Notes, alive: number): string | undefined {
-  if (alive > 0) return "it runs, and should have ended";
-  const main = pod.status?.containerStatuses?.[0];
-  const { phase } = pod.status ?? {};
-  const ends = notes.filter((line) => line.startsWith("main ended"));
-  const isForgotten = main?.state?.terminated?.reason === "Unknown" && main.state.terminated.exitCode === 255;
-  const code = isForgotten ? "255" : ends.at(-1)?.split(" ").at(-1);
-  if (isTrue(pod, "Ready") || main?.ready) return "it is called ready";
-  if (kind === "tries") return phase === "Succeeded" && code === "0" ? undefined : "it has not come to its success";
-  if (begun(notes) > 1) return "its work was done twice";
-  if (begun(notes) === 1 && kind === "initialized" && !notes.includes("second ended 0"))
-    return "it began before it was initialized";
-  const expected = code === "0" ? "Succeeded" : "Failed";
-  if (phase !== expected) return `it should be ${expected}`;
-  if (phase === "Succeeded" && kind === "initialized" && !pod.status?.initContainerStatuses?.every(hasSucceeded))
-    return "its init containers are not shown as done";
-  const told = String(main?.state?.terminated?.exitCode);
-  return code !== undefined && told !== code ? `it should have ended with ${code}` : undefined;
-}
-
-const hasSucceeded = ({ state }: ContainerStatus) => state?.terminated?.exitCode === 0;
-
-function summaryOf(pod: Pod | undefined): string {
-  const words = ({ name, state, restartCount }: ContainerStatus) => `${name} #${restartCount} ${JSON.stringify(state)}`;
-  return `${pod?.status?.phase ?? "gone"} ${(pod?.status?.containerStatuses ?? []).map(words).join(", ")}`;
 }

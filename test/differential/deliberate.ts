@@ -166,7 +166,7 @@ const momentary: readonly Entry[] = [
     field: /^event Warning BackOff\b/,
     kubelet: fewTimes,
     berth: fewTimes,
-    within: 5,
+    within: 8,
     reason: looksAgain,
   },
   {
@@ -178,8 +178,8 @@ const momentary: readonly Entry[] = [
     reason: showsWait,
   },
   {
-    pod: /^post-start-(by-http-fails|without-command|fails)$/,
-    field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
+    pod: /^post-start-(by-http-fails|without-command|fails|loop)$/,
+    field: /^(settled|later|gone) containerStatuses\[main\]\.(state|lastState)\.terminated\.exitCode$/,
     kubelet: ["143", "137"],
     berth: ["143", "137"],
     reason: "a hook that fails at once ends its container before that may have set up a handler for SIGTERM",

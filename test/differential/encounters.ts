@@ -47,7 +47,7 @@ export const encounters: readonly Play[] = [
   {
     name: "post-start-loop",
     // By then its container has set up its handler for SIGTERM.
-    container: { lifecycle: { postStart: { exec: { command: script("sleep 1; echo no; echo never >&2; exit 7") } } } },
+    container: { lifecycle: { postStart: { exec: { command: script("sleep 2; echo no; echo never >&2; exit 7") } } } },
     until: (pod) => failsByHook(pod) && statusOf(pod)?.restartCount === 1,
     afterwards: {
       kind: "wait",

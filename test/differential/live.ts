@@ -42,17 +42,22 @@ export async function live(stage: Stage, play: Play): Promise<() => Rows> {
   });
   const { afterwards } = play;
   if (afterwards !== undefined) {
+    if (afterwards.kind !== "wait") await setUp(watched.pod(name));
     await intervene(stage, play);
     await reach("later", () => afterwards.until(watched.isThere(name) ? watched.pod(name) : undefined));
   }
-  // A first process that has set up no handler yet loses its SIGTERM, which the kernel drops; nothing tells when it has.
-  if (allContainerStatuses(watched.pod(name)?.status).some(({ state }) => state?.running)) await pause(HANDLERS_MS);
+  await setUp(watched.pod(name));
   await finish(stage, play);
   await reach("gone", () => !watched.isThere(name));
   return () => {
     const rows = rowsOf(moments, watched.events(name), side.names);
     return new Map([...rows, ...missed.map((what) => [`${what}${MISSED}`, "no"] as const)]);
   };
+}
+
+/** A first process that has set up no handler yet loses its SIGTERM, which the kernel drops; nothing tells when it has. */
+async function setUp(pod: Pod | undefined): Promise<void> {
+  if (allContainerStatuses(pod?.status).some(({ state }) => state?.running)) await pause(HANDLERS_MS);
 }
 
 function manifestOf({ registry, privateRegistry, nodeName, namespace }: Side, play: Play): Pod {

@@ -25,7 +25,7 @@ export async function newTraces(before: readonly string[]): Promise<readonly str
     added = (await traces()).filter((line) => !known.has(line));
     return added.length === 0;
   };
-  return await until("no new trace", 3000, look).then(
+  return await until("no new trace", 10_000, look).then(
     () => [],
     () => added,
   );

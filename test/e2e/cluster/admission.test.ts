@@ -70,10 +70,11 @@ describe.skipIf(skip !== undefined)("on a node with twenty places", () => {
         observedGeneration: 1,
       });
     }
-    const text = await cluster.kubectl("describe", "pod", rejected[0]?.metadata.name ?? "");
-    expect(describedEvents(text)).toEqual([
-      { type: "Warning", reason: "OutOfpods", from: "kubelet", message: full(20) },
-    ]);
+    const events = await until("the event of a rejection", 20_000, async () => {
+      const told = describedEvents(await cluster.kubectl("describe", "pod", rejected[0]?.metadata.name ?? ""));
+      return told.length > 0 && told;
+    });
+    expect(events).toEqual([{ type: "Warning", reason: "OutOfpods", from: "kubelet", message: full(20) }]);
   }, 150_000);
 
   test("an agent that was killed and has ten places now leaves all of them as they are", async () => {

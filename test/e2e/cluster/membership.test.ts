@@ -68,6 +68,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   });
 
   test("holds a lease that goes with it", async () => {
+    await kubectl("wait", "--for=create", "lease/node-a", "--namespace=kube-node-lease", "--timeout=20s");
     const lease = JSON.parse(
       await kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=json"),
     ) as Lease;
@@ -125,9 +126,12 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await restart({});
     await until("its end", 20_000, async () => (await pressure()) === "KubeletReady");
     await until("no taint", 20_000, async () => (await taints()) === "");
-    const told = describedEvents(await kubectl("describe", "node", "node-a")).map(({ reason }) => reason);
-    for (const reason of ["Starting", "NodeReady", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"])
-      expect(told).toContain(reason);
+    const wanted = ["Starting", "NodeReady", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"];
+    // Events are told beside the status, not before it.
+    await until(`the events ${wanted}`, 20_000, async () => {
+      const told = describedEvents(await kubectl("describe", "node", "node-a")).map(({ reason }) => reason);
+      return wanted.every((reason) => told.includes(reason));
+    });
   });
 
   test.each<KubectlVersion>(["1.36", "1.32"])(
@@ -169,7 +173,12 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
 
     await older("taint", "node", "node-a", "maintenance=now:NoExecute");
     await until("two sandboxes", 30_000, async () => (await cluster.node.sandboxes()).length === 2);
-    expect((await cluster.pods("movable")).map(({ status }) => status?.phase)).toEqual(Array(3).fill("Pending"));
+    // A pod goes from the API when nothing of it is on its node any more.
+    await cluster.see(
+      "three others wait",
+      "movable",
+      (pods) => pods.length === 3 && pods.every(({ status }) => status?.phase === "Pending"),
+    );
     expect(await cluster.pod("patient")).toEqual(patient);
     expect(await containerOf()).toBe(container);
 

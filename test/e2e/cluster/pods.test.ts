@@ -77,8 +77,12 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(await conditionOf("sized", "PodResizePending")).toBe(
       "True Infeasible This node does not resize containers in place: [main] keep what they were made with until they are made anew",
     );
-    const events = describedEvents(await kubectl("describe", "pod", "sized"));
-    expect(events.filter(({ reason }) => reason === "ResizeInfeasible")).toHaveLength(1);
+    const events = await until("the event", 10_000, async () => {
+      const all = describedEvents(await kubectl("describe", "pod", "sized"));
+      const told = all.filter(({ reason }) => reason === "ResizeInfeasible");
+      return told.length > 0 && told;
+    });
+    expect(events).toHaveLength(1);
     await resize("20m");
     await until("it is asked for no more", 10_000, async () => (await conditionOf("sized", "PodResizePending")) === "");
     await gone("sized");

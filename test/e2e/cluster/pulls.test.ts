@@ -94,7 +94,11 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       const [patient] = await cluster.see("it is up", "patient", (pods) => pods.length === 1 && pods.every(isUp));
       expect((await cluster.running()).containers).toEqual([patient?.metadata.uid ?? ""]);
       expect(await cluster.node.containers()).toHaveLength(1);
-      const events = describedEvents(await cluster.kubectl("describe", "pod", "patient"));
+      // Its status may be told before the event.
+      const events = await until("the event of its start", 10_000, async () => {
+        const told = describedEvents(await cluster.kubectl("describe", "pod", "patient"));
+        return told.some(({ reason }) => reason === "Started") && told;
+      });
       expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual([
         "Normal Scheduled",
         "Normal Pulling",

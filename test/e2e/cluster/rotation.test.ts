@@ -117,6 +117,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster takes up while it runs"
 
   test("another kubeconfig with another way to the server; a broken one before it changes nothing", async () => {
     await joining.put({ "kubelet.conf": "{ apiVersion: v1" });
+    await joining.node.logged("warn", "the kubeconfig cannot be used any more, and what was read before stays");
     await renewed();
     expect(
       (await joining.node.log()).match(/warn +the kubeconfig cannot be used any more, and what was read before stays/g),

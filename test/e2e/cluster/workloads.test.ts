@@ -36,8 +36,14 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
       expect(new Set(addresses).size).toBe(10);
       const network = cluster.node.containerd.subnet.replace("0/24", "");
       expect(addresses.filter((address) => !address.startsWith(network))).toEqual([]);
-      const answer = await fetch(`http://${addresses[0]}:8080/`);
-      expect(await answer.text()).toBe(webPage);
+      // A container runs before its server listens.
+      const page = await until("a page", 10_000, () =>
+        fetch(`http://${addresses[0]}:8080/`).then(
+          (answer) => answer.text(),
+          () => undefined,
+        ),
+      );
+      expect(page).toBe(webPage);
 
       const table = await kubectl("get", "pods", `--selector=app=${name}`, "--output=wide", "--no-headers");
       for (const row of table.split("\n"))
@@ -52,7 +58,10 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
 
     test("describe tells of each step of a pod in its order", async () => {
       for (const { metadata } of await cluster.pods(name)) {
-        const events = describedEvents(await kubectl("describe", "pod", metadata.name ?? ""));
+        const events = await until("the event of its start", 10_000, async () => {
+          const told = describedEvents(await kubectl("describe", "pod", metadata.name ?? ""));
+          return told.some(({ reason }) => reason === "Started") && told;
+        });
         expect(events.map(({ type, reason, from }) => `${type} ${reason} ${from}`)).toEqual([
           "Normal Scheduled default-scheduler",
           "Normal Pulled kubelet",

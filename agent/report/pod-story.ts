@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
@@ -55,8 +56,6 @@ interface Story {
   readonly uid: PodUid;
   desired: DesiredPod | undefined;
   status: PodStatus | undefined;
-  /** The status as text, to tell whether the next one is news. */
-  text: string;
   stage: StageKind;
   obstacle: Obstacle | undefined;
   readonly steps: Map<string, Step>;
@@ -88,10 +87,9 @@ export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings):
   return {
     report(uid, desired, status, stage, obstacle) {
       const story = storyOf(uid);
-      const text = JSON.stringify([status, obstacle]);
-      const isNew = story.text !== text || story.stage !== stage;
+      const isNew = story.stage !== stage || !isDeepStrictEqual([story.status, story.obstacle], [status, obstacle]);
       if (isNew) tellPhase(log, story, desired, status);
-      Object.assign(story, { desired, status, stage, obstacle, text });
+      Object.assign(story, { desired, status, stage, obstacle });
       if (isNew) tell();
     },
     unwell(uid, pod, event, said) {
@@ -143,7 +141,6 @@ function emptyStory(uid: PodUid): Story {
     uid,
     desired: undefined,
     status: undefined,
-    text: "",
     stage: "syncing",
     obstacle: undefined,
     steps: new Map(),

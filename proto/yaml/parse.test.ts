@@ -68,9 +68,10 @@ describe("is refused with its line", () => {
 
   for (const text of ["[".repeat(100_000), "{a: ".repeat(50_000), "- ".repeat(100_000), "? ".repeat(100_000)])
     test(`a hundred thousand times ${JSON.stringify(text.slice(0, 4))}, quickly`, () => {
-      const startedMs = performance.now();
+      const before = process.cpuUsage();
       expect(messageOf(text)).toContain("nested deeper than 50 levels");
-      expect(performance.now() - startedMs).toBeLessThan(5000);
+      // Of the processor, which a busy machine gives to others too.
+      expect(process.cpuUsage(before).user / 1000).toBeLessThan(3000);
     });
 });
 

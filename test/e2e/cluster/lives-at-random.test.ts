@@ -137,6 +137,7 @@ const verdicts: readonly [
   ["drained, and shown as done", "drained", late(ended("Succeeded", 0)), drained, nobody, "it should be Failed"],
   ["that began anew", "renewed", ended("Succeeded", 0, "Completed"), renewed, nobody, undefined],
   ["cut short after it began anew", "renewed", ended("Failed", 137), renewed.slice(0, -1), nobody, undefined],
+  ["that could not begin anew", "renewed", ended("Failed", 128, "StartError"), renewed.slice(0, 5), nobody, undefined],
   ["that does not begin anew", "renewed", ended("Failed", 88), renewed.slice(0, 4), nobody, "it was not begun anew"],
   [
     "that began anew in the wrong order",
@@ -184,14 +185,26 @@ for (const [life, kind, pod, notes, alive, wrong] of verdicts)
 
 test("a hook that was left out is found, but where the agent has said that it failed", () => {
   const preStop = { exec: { command: ["true"] } };
-  const lifeOf = (name: string, status: Pod["status"]): Pod => ({
+  const startTime = "2026-01-01T00:00:00Z";
+  const lifeOf = (name: string, finishedAt: string): Pod => ({
     metadata: { name },
-    spec: { containers: [{ name: "main", lifecycle: { preStop } }] },
-    ...(status && { status }),
+    spec: { containers: [{ name: "main", lifecycle: { preStop } }], activeDeadlineSeconds: 12 },
+    status: {
+      ...late(ended("Failed", 137)).status,
+      startTime,
+      containerStatuses: [
+        {
+          ...{ name: "main", ready: false, restartCount: 0, image: "", imageID: "" },
+          state: { terminated: { exitCode: 137, finishedAt } },
+        },
+      ],
+    },
   });
-  const exceeded = { phase: "Failed", reason: "DeadlineExceeded" } as const;
   const names = ["drained", "failed", "left-out", "never-began"];
-  const pods = [...names.map((name) => lifeOf(name, exceeded)), lifeOf("cut-short", { phase: "Failed" })];
+  const pods = [
+    ...names.map((name) => lifeOf(name, "2026-01-01T00:00:12Z")),
+    lifeOf("cut-short", "2026-01-01T00:00:11Z"),
+  ];
   const notes = new Map(names.map((name) => [name, name === "never-began" ? [] : ["main began"]]));
   notes.set("drained", ["main began", "main drained"]).set("cut-short", ["main began"]);
   const log = "warn the preStop hook has failed: the runtime is away  pod=default/failed uid=1\n";

@@ -170,7 +170,7 @@ const PODS = {
       `until test -e /notes/drained; do sleep 0.1; done; ${ends("main", 0)}`,
       {
         restartPolicy: "Never",
-        activeDeadlineSeconds: 3 + Math.ceil(Number(lasts)),
+        activeDeadlineSeconds: 12 + Math.ceil(Number(lasts)),
         terminationGracePeriodSeconds: 10,
       },
       {

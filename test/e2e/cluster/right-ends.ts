@@ -72,7 +72,9 @@ function wrongOfRenewed(pod: Pod, notes: Notes, alive: number): string | undefin
   });
   if (early >= 0) return "it began before it was initialized";
   if (main?.state?.terminated?.exitCode === 88) return "it was not begun anew";
-  const code = codeOf(main, notes.slice(notes.lastIndexOf("main began")), "main");
+  const noted = codeOf(main, notes.slice(notes.lastIndexOf("main began")), "main");
+  // Of an instance whose start was cut short nothing is noted: that end is the one before it.
+  const code = noted === "88" ? undefined : noted;
   const expected = code === "0" ? "Succeeded" : "Failed";
   return pod.status?.phase === expected ? wrongCode(main, code) : `it should be ${expected}`;
 }
@@ -124,10 +126,19 @@ export function withoutTheirHook(
 ): readonly string[] {
   const failed = log.split("\n").filter((line) => line.includes("the preStop hook has failed"));
   return pods
-    .filter(({ spec, status }) => spec.containers[0]?.lifecycle?.preStop && status?.reason === "DeadlineExceeded")
+    .filter(({ spec }) => spec.containers[0]?.lifecycle?.preStop)
+    .filter(hasLivedToItsDeadline)
     .map(({ metadata }) => metadata.name ?? "")
     .filter((name) => notes.get(name)?.includes("main began") && !notes.get(name)?.includes("main drained"))
     .filter((name) => !failed.some((line) => line.includes(`default/${name} `)));
+}
+
+/** What has died before, by the death of what it depends on, was not stopped. */
+function hasLivedToItsDeadline({ spec, status }: Pod): boolean {
+  const { reason, startTime, containerStatuses } = status ?? {};
+  const finishedAt = containerStatuses?.[0]?.state?.terminated?.finishedAt;
+  if (reason !== "DeadlineExceeded" || !startTime || !finishedAt) return false;
+  return Date.parse(finishedAt) >= Date.parse(startTime) + (spec.activeDeadlineSeconds ?? 0) * 1000;
 }
 
 const hasSucceeded = ({ state }: ContainerStatus) => state?.terminated?.exitCode === 0;

@@ -8,7 +8,7 @@ import { execa } from "execa";
  * the machine's own mirror, checked by apt against Debian's keyring, and unpacked with `dpkg -x` into a cache folder. A
  * machine that runs Docker's containerd, or none, stays as it is, and no system service is started.
  */
-export type Suite = "bookworm" | "bookworm-headers" | "trixie" | "forky";
+export type Suite = "bookworm" | "bookworm-headers" | "trixie" | "forky" | "vm-guest" | "vm-host";
 
 const wanted: Readonly<Record<Suite, readonly string[]>> = {
   bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
@@ -16,6 +16,26 @@ const wanted: Readonly<Record<Suite, readonly string[]>> = {
   "bookworm-headers": ["libseccomp-dev"],
   trixie: ["kubectl"],
   forky: ["containerd", "kubectl"],
+  "vm-guest": [
+    "base-files",
+    "busybox-static",
+    "catatonit",
+    "containerd",
+    "containernetworking-plugins",
+    "libc6",
+    "linux-image-cloud-amd64",
+    "runc",
+  ],
+  "vm-host": ["e2fsprogs", "qemu-system-x86", "xz-utils"],
+};
+
+/**
+ * Suites that are whole: with all that their packages depend on, down to the C library, so that they run without anything of the
+ * machine. What is named last of their releases is preferred.
+ */
+const whole: Readonly<Partial<Record<Suite, readonly string[]>>> = {
+  "vm-guest": ["trixie"],
+  "vm-host": ["bookworm", "bookworm-backports"],
 };
 
 /** The unpacked packages of one suite: `root` is laid out like `/`, `versions` maps package names to their versions. */
@@ -42,7 +62,7 @@ export async function unpackSuite(
   const root = join(cache, "debian", suite);
   const known = await readVersions(root, suite);
   if (known !== undefined) return { root, versions: known };
-  say(`downloading ${wanted[suite].join(", ")} of Debian ${suite} into ${root}`);
+  say(`downloading ${wanted[suite].join(", ")} of Debian ${whole[suite]?.at(-1) ?? suite} into ${root}`);
   await mkdir(join(cache, "debian"), { recursive: true });
   const work = await mkdtemp(join(cache, "debian", `.${suite}-`));
   try {
@@ -78,10 +98,13 @@ async function download(suite: Suite, work: string): Promise<void> {
     mirror = await askMirror(codename);
   }
   if (mirror === undefined) throw new Error(`apt knows no Debian mirror with main for "${codename}"`);
-  const release = suite.replace("-headers", "");
-  const env = { APT_CONFIG: await privateApt(work, mirror, release), DEBIAN_FRONTEND: "noninteractive" };
+  const releases = whole[suite] ?? [suite.replace("-headers", "")];
+  const env = { APT_CONFIG: await privateApt(work, mirror, releases), DEBIAN_FRONTEND: "noninteractive" };
   await execa("apt-get", ["update", "--error-on=any"], { env });
-  await execa("apt-get", ["download", ...wanted[suite]], { env, cwd: join(work, "debs") });
+  // This apt knows of no package that is installed, so it takes all of them.
+  const withAll = ["install", "--download-only", "--yes", "--no-install-recommends", `-t=${releases.at(-1)}`];
+  const command = suite in whole ? withAll : ["download"];
+  await execa("apt-get", [...command, ...wanted[suite]], { env, cwd: join(work, "debs") });
 }
 
 async function askMirror(codename: string): Promise<string | undefined> {
@@ -100,11 +123,12 @@ export function pickMirror(targets: string, codename: string): string | undefine
 }
 
 /** An apt of its own: lists, cache and sources below `work`. What the machine's apt.conf.d says (a proxy) still holds. */
-async function privateApt(work: string, mirror: string, release: string): Promise<string> {
-  const folders = ["debs", "state/lists/partial", "cache/archives/partial", "root"];
+async function privateApt(work: string, mirror: string, releases: readonly string[]): Promise<string> {
+  const folders = ["debs/partial", "state/lists/partial", "cache", "root"];
   for (const folder of folders) await mkdir(join(work, folder), { recursive: true, mode: 0o755 });
   const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
-  await writeFile(join(work, "sources.list"), `deb [signed-by=${keyring}] ${mirror} ${release} main\n`);
+  const sources = releases.map((release) => `deb [signed-by=${keyring}] ${mirror} ${release} main\n`);
+  await writeFile(join(work, "sources.list"), sources.join(""));
   await writeFile(join(work, "state/status"), "");
   const config = join(work, "apt.conf");
   await writeFile(
@@ -112,6 +136,7 @@ async function privateApt(work: string, mirror: string, release: string): Promis
     `Dir::State "${work}/state/";
 Dir::State::status "${work}/state/status";
 Dir::Cache "${work}/cache/";
+Dir::Cache::archives "${work}/debs/";
 Dir::Etc::sourcelist "${work}/sources.list";
 Dir::Etc::sourceparts "/dev/null";
 Acquire::Languages "none";

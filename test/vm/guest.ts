@@ -195,8 +195,10 @@ function checks({ pod, gone, agent }: Shown): Readonly<Record<CheckName, () => P
     },
     async "OOM ends the whole group"() {
       await writeFile(join(sharedFolder, "eat"), "");
-      const ended = await pod("hungry has failed", "hungry", (each) => each.phase === "Failed");
-      const { reason, exitCode } = main(ended)?.state?.terminated ?? {};
+      const endOf = (each: PodSummary) => main(each)?.state?.terminated;
+      // The runtime may hear of the memory a moment after it has shown the end.
+      const isTold = (each: PodSummary) => each.phase === "Failed" && endOf(each)?.reason !== "Error";
+      const { reason, exitCode } = endOf(await pod("hungry has failed, and why", "hungry", isTold)) ?? {};
       assert(reason === "OOMKilled" && exitCode === 137, `it ended by ${reason} with code ${exitCode}`);
       assert(!(await exists(join(sharedFolder, "survivors"))), "its first process outlived the one that ate");
       return "OOMKilled, code 137, no process is left";

@@ -161,15 +161,6 @@ const untilDeleted = "it is told again and again until the pod is deleted, and h
 
 const momentary: readonly Entry[] = [
   {
-    // Berth tells it once a wait, when half of that is over.
-    pod: "post-start-loop",
-    field: /^event Warning BackOff\b/,
-    kubelet: fewTimes,
-    berth: fewTimes,
-    within: 8,
-    reason: looksAgain,
-  },
-  {
     // A run of the kubelet may show the second wait when it is over, which it calls by the next one's name.
     pod: crashing,
     field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
@@ -178,8 +169,8 @@ const momentary: readonly Entry[] = [
     reason: showsWait,
   },
   {
-    pod: /^post-start-(by-http-fails|without-command|fails|loop)$/,
-    field: /^(settled|later|gone) containerStatuses\[main\]\.(state|lastState)\.terminated\.exitCode$/,
+    pod: /^post-start-(by-http-fails|without-command|fails)$/,
+    field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
     kubelet: ["143", "137"],
     berth: ["143", "137"],
     reason: "a hook that fails at once ends its container before that may have set up a handler for SIGTERM",

@@ -1,4 +1,3 @@
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images.ts";
 import { script } from "../e2e/manifest.ts";
 import { hasEnded, isReady, type Play, statusOf } from "./pod.ts";
@@ -14,8 +13,6 @@ const beginsAnew = (kind: NonNullable<Play["afterwards"]>["kind"]): Pick<Play, "
     until: (pod) => pod !== undefined && isReady(pod) && statusOf(pod)?.restartCount === 1,
   },
 });
-
-const failsByHook = (pod: Pod) => statusOf(pod)?.state?.waiting?.reason === "PostStartHookError";
 
 /** A web server that sends whoever asks for it somewhere else. */
 const redirecting = (location: string) =>
@@ -43,16 +40,6 @@ export const encounters: readonly Play[] = [
     spec: { restartPolicy: "Never" },
     until: isReady,
     afterwards: { kind: "end the sandbox", until: (pod) => pod !== undefined && hasEnded(pod) },
-  },
-  {
-    name: "post-start-loop",
-    // By then its container has set up its handler for SIGTERM.
-    container: { lifecycle: { postStart: { exec: { command: script("sleep 2; echo no; echo never >&2; exit 7") } } } },
-    until: (pod) => failsByHook(pod) && statusOf(pod)?.restartCount === 1,
-    afterwards: {
-      kind: "wait",
-      until: (pod) => pod !== undefined && failsByHook(pod) && statusOf(pod)?.restartCount === 2,
-    },
   },
   {
     name: "sandbox-ends-after-init",

@@ -69,7 +69,9 @@ export function createImageAccess(
     ...observed,
     async observe(uid, desired) {
       const seen = await observed.observe(uid, desired);
+      // A pod that ends, or has ended, is made no container of, and waits for nobody's answer.
       if (desired === undefined) return seen;
+      if (desired.termination !== undefined) return { ...seen, images: new Map() };
       const judge = async ([image, presence]: readonly [string, ImagePresence]) =>
         [image, await judged(judging, desired.pod, image, presence)] as const;
       const images = await Promise.all([...seen.images].map(judge));

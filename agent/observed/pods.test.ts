@@ -157,17 +157,6 @@ test("only the images of containers that do not live are asked for", async () =>
   expect(runtime.calls).toContain("imageStatus busybox:1");
 });
 
-test("no image is asked for of a pod that has to end", async () => {
-  const { pods, hear, runtime, container } = await createReadScene();
-  runtime.exit(container, 1);
-  hear("stopped", container);
-  const termination = { requestedAt: 0, gracePeriodSeconds: 30, why: "it was deleted" };
-  const { images, containers } = await pods.observe(uid, { ...desired, termination });
-  expect([...images]).toEqual([]);
-  expect(containers.map(({ state }) => state)).toEqual(["exited"]);
-  expect(runtime.calls).not.toContain("imageStatus busybox:1");
-});
-
 test("an older instance that lives hides no image from the newest, which has to be made anew", async () => {
   const { pods, runtime, create } = await createReadScene();
   const newer = await create("a", 1);

@@ -198,10 +198,7 @@ function claimIds({ owners }: Room, entry: Entry): void {
   entry.ids = ids;
 }
 
-/**
- * The images of the containers whose newest instance does not live: those that may have to be created next. Of a pod that has to end
- * none is.
- */
+/** The images of the containers whose newest instance does not live: those that may have to be created next. */
 async function imagesOf(
   { images }: Room,
   entry: Entry,
@@ -212,8 +209,9 @@ async function imagesOf(
     const newest = containers.find((each) => each.name === name);
     return newest?.state === "created" || newest?.state === "running";
   };
-  const isOver = desired === undefined || desired.termination !== undefined;
-  const wanted = (isOver ? [] : allContainers(desired.pod.spec)).filter((container) => !lives(container)).map(imageOf);
+  const wanted = (desired === undefined ? [] : allContainers(desired.pod.spec))
+    .filter((container) => !lives(container))
+    .map(imageOf);
   const found = [...new Set(wanted)].map(async (image) => [image, await images.presence(image)] as const);
   return new Map<string, ImagePresence>(await Promise.all(found));
 }

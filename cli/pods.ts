@@ -59,8 +59,11 @@ export async function pods(args: readonly string[]): Promise<number> {
 function readArguments(args: readonly string[]) {
   try {
     const { values } = parseArgs({ args: [...args], options });
-    if (values.namespace === "") return "-n takes the name of a namespace, found nothing";
-    return ["table", "json"].includes(values.output) ? values : `-o takes table or json, found ${values.output}`;
+    // `-n=shop`, as kubectl takes it.
+    const namespace = values.namespace?.replace(/^=/, "");
+    if (namespace === "") return "-n takes the name of a namespace, found nothing";
+    if (!["table", "json"].includes(values.output)) return `-o takes table or json, found ${values.output}`;
+    return { ...values, namespace };
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { createServer } from "node:http";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
-import type { HTTPGetAction, Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { HTTPGetAction, LifecycleHandler, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
@@ -25,10 +25,10 @@ afterAll(async () => {
 });
 
 /** A pod with one container on a network of both families, and what was asked of the runtime for it. */
-function createScene(httpGet: Partial<HTTPGetAction>) {
+function createScene(httpGet: Partial<HTTPGetAction>, other?: LifecycleHandler) {
   const clock = new FakeClock();
   const calls: string[] = [];
-  const hook = { httpGet: { port, path: "/hook", ...httpGet } };
+  const hook = other ?? { httpGet: { port, path: "/hook", ...httpGet } };
   const lifecycle = { postStart: hook, preStop: hook };
   const pod: Pod = {
     metadata: { uid, name: "web", namespace: "shop" },
@@ -68,4 +68,21 @@ test("a hook over HTTPS that is served in plain HTTP is heard, and tells so, als
   expect(await scene.start()).toEqual({ askedInPlainText: `127.0.0.1:${port}` });
   expect(await scene.stop()).toEqual({ askedInPlainText: `127.0.0.1:${port}` });
   expect([scene.seen(), scene.calls]).toEqual([["/hook", "/hook"], ["stop c"]]);
+});
+
+test("a hook that nobody hears fails in the kubelet's words, of which a log has those about the request alone", async () => {
+  const closed = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => closed.once("listening", resolve));
+  const { port: nobodys } = closed.address() as { readonly port: number };
+  await new Promise((resolve) => closed.close(resolve));
+  const why = `Get "http://127.0.0.1:${nobodys}/hook": dial tcp 127.0.0.1:${nobodys}: connect: connection refused`;
+  const what = 'HTTP lifecycle hook (/hook) for Container "a" in Pod "web_shop(u)" failed';
+  const failure = createScene({ port: nobodys }).start();
+  await expect(failure).rejects.toMatchObject({ message: why, told: `${what} - error: ${why}` });
+});
+
+test("a hook that asks a TCP socket fails, as the API says of it", async () => {
+  const why = "a hook cannot ask a TCP socket";
+  const told = `Lifecycle hook for Container "a" in Pod "web_shop(u)" failed - error: ${why}`;
+  await expect(createScene({}, { tcpSocket: { port } }).start()).rejects.toMatchObject({ message: why, told });
 });

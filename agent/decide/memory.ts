@@ -45,6 +45,7 @@ export interface Failure {
   /** Kubernetes' reason, such as `ErrImagePull`. */
   readonly reason: string;
   readonly message: string;
+  /** What the status says instead. */
   readonly told?: string;
   readonly at: number;
   /** How many times in a row. */
@@ -217,9 +218,10 @@ export function forgiveReference(memory: PodMemory, pod: Pod, key: string): PodM
 export function ofThisRevision(memory: PodMemory, revision: number): PodMemory {
   if (memory.revision === revision) return memory;
   if (memory.revision === undefined) return { ...memory, revision };
-  const { attempts, stoppedSandboxes, conditions, hooks, stopping, preStopped } = memory;
+  const { attempts, stoppedSandboxes, replacedSince, conditions, hooks, stopping, preStopped } = memory;
   const pulls = new Map([...memory.pulls].filter(([, { state }]) => state !== "pulled"));
-  return { ...emptyMemory, attempts, stoppedSandboxes, conditions, hooks, stopping, preStopped, pulls, revision };
+  const kept = { attempts, stoppedSandboxes, replacedSince, conditions, hooks, stopping, preStopped };
+  return { ...emptyMemory, ...kept, pulls, revision };
 }
 
 /** Drops what is known of sandboxes and containers that are gone: a crash loop must not grow the memory. */

@@ -352,7 +352,7 @@ const rows: readonly Row[] = [
     desired: desired(never),
     observed: seen([sandbox({ ready: false })], [running()]),
     memory: prepared,
-    says: "syncing, Running, running: stop container a within 30s: its sandbox is gone: the last one is not ready",
+    says: "syncing, Running, running: stop container a within 30s: its sandbox will not do: the last one is not ready",
   },
   {
     name: "then it gives back its network",

@@ -4,6 +4,7 @@ import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./awaited.ts"
 import { planContainers, planFirstPulls, removeEmptySandboxes } from "./containers.ts";
 import { type DesiredNow, gracePeriodOf } from "./desired.ts";
 import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
+import { withLateReasons } from "./late-reason.ts";
 import { withLostContainers, withToldEnds } from "./lost.ts";
 import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
 import { mayRun, type ObservedPod } from "./observed.ts";
@@ -47,7 +48,8 @@ export function decidePod(
   if (stage.kind === "syncing") planSync(plan, desired, whole, known, settings, now);
   else planEnding(plan, stage, observed, known, now);
   const { status, conditions } = podStatus({ desired, observed: whole, memory: known, settings, now, stage });
-  const lastStatus = known.lastStatus ?? desired.lastStatus ?? (isFinal(stage) ? status : undefined);
+  const last = known.lastStatus ?? desired.lastStatus ?? (isFinal(stage) ? status : undefined);
+  const lastStatus = last && withLateReasons(last, whole);
   return { stage, ...plan.result(), status: lastStatus ?? status, memory: { ...known, conditions, lastStatus } };
 }
 
@@ -143,7 +145,7 @@ function planSandbox(
   const running = observed.containers.filter(mayRun);
   const { replacedSince: requestedAt = now, preStopped } = memory;
   const { why: reason, ...how } = hasItsLastSandbox(pod, observed)
-    ? { why: `its sandbox is gone: ${why}` }
+    ? { why: `its sandbox will not do: ${why}` }
     : forNewSandbox;
   const grant = { requestedAt, gracePeriodSeconds: gracePeriodOf(pod), why: reason };
   proposeStops(plan, running, grant, { pod, preStopped, ...how }, now);

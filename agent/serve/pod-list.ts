@@ -18,7 +18,7 @@ export interface PodSummary {
   readonly message: string;
   /** `1/2`: containers that are ready, and all. */
   readonly ready: string;
-  /** As `kubectl get pods` counts: of init containers until the pod is initialized, and from then on of those that go on running. */
+  /** As `kubectl get pods` counts: while the pod initializes those of its init containers so far, and then of all that go on running. */
   readonly restarts: number;
   readonly ip: string;
   readonly startTime: string;
@@ -57,7 +57,6 @@ export function summarize(report: {
     sidecars.some(({ name }) => name === each.name),
   );
   const containers = [...ofSidecars, ...(status.containerStatuses ?? [])];
-  const allContainers = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
   const { reason, message } = whyOf(report);
   return {
     namespace: pod.metadata.namespace ?? "",
@@ -67,7 +66,7 @@ export function summarize(report: {
     reason,
     message,
     ready: `${containers.filter(({ ready }) => ready).length}/${pod.spec.containers.length + sidecars.length}`,
-    restarts: restartsOf(isInitialized(status) ? containers : allContainers),
+    restarts: restartsOf(pod, status, containers),
     ip: status.podIP ?? "",
     startTime: status.startTime ?? "",
     steps,
@@ -76,8 +75,12 @@ export function summarize(report: {
   };
 }
 
-function restartsOf(containers: readonly ContainerStatus[]): number {
-  return containers.reduce((sum, { restartCount }) => sum + restartCount, 0);
+/** While a pod initializes: of its init containers up to the one that has the turn. */
+function restartsOf({ spec }: Pod, status: PodStatus, containers: readonly ContainerStatus[]): number {
+  const { initContainerStatuses = [] } = status;
+  const turn = isInitialized(status) ? -1 : turnOf(spec, initContainerStatuses);
+  const counted = turn < 0 ? containers : initContainerStatuses.slice(0, turn + 1);
+  return counted.reduce((sum, { restartCount }) => sum + restartCount, 0);
 }
 
 function whyOf({ pod, status, stage, isTakenAway, obstacle, unwell = [] }: Parameters<typeof summarize>[0]): Obstacle {
@@ -122,16 +125,21 @@ function isInitialized({ conditions = [] }: PodStatus): boolean {
   return conditions.some(({ type, status }) => type === "Initialized" && status === "True");
 }
 
+/** Which init container has the turn; -1 where all are done. */
+function turnOf(spec: Pod["spec"], initContainerStatuses: readonly ContainerStatus[]): number {
+  const sidecars = sidecarsOf(spec);
+  const isDone = ({ name, ready, started }: ContainerStatus) =>
+    sidecars.some((sidecar) => sidecar.name === name) ? started === true : ready;
+  return initContainerStatuses.findIndex((status) => !isDone(status));
+}
+
 /** As `kubectl get pods` words it: which init container has the turn, or why that one does not get on. */
 function whyItInitializes(
   { spec }: Pod,
   { initContainerStatuses = [] }: PodStatus,
   unwell: readonly Unwell[],
 ): Obstacle | undefined {
-  const sidecars = sidecarsOf(spec);
-  const isDone = ({ name, ready, started }: ContainerStatus) =>
-    sidecars.some((sidecar) => sidecar.name === name) ? started === true : ready;
-  const turn = initContainerStatuses.findIndex((status) => !isDone(status));
+  const turn = turnOf(spec, initContainerStatuses);
   const current = initContainerStatuses[turn];
   if (current === undefined) return undefined;
   const { reason, message } = howItIs(current, unwell);

@@ -93,7 +93,7 @@ describe("berth", () => {
     ["-n=", "-n takes the name of a namespace, found nothing"],
     ["--namespace=", "-n takes the name of a namespace, found nothing"],
   ])("pods refuses %s", async (argument, why) => {
-    const { stderr, exitCode } = await run(builtBinary, "pods", ...argument.split("="));
+    const { stderr, exitCode } = await run(builtBinary, "pods", argument);
     expect([stderr, exitCode]).toEqual([`berth pods: ${why}`, 2]);
   });
 
@@ -143,7 +143,7 @@ test("what is wrong with pods is told in a word by status, and of one namespace 
   const row = (name: string, reason: string) => `shop +${name}-berth +0/1 +${reason} +[1-9].*\n`;
   const rows = row("begins", "Init:CrashLoopBackOff") + row("loops", "CrashLoopBackOff");
   const table = new RegExp(`^NAMESPACE .*\n${rows}\nbegins-berth: back-off .*exited with code 3`);
-  for (const how of [["-n", "shop"], ["--namespace=shop"], ["-nshop"]])
+  for (const how of [["-n", "shop"], ["--namespace=shop"], ["-n=shop"]])
     await shown(`those of ${how.join(" ")} alone`, table, "pods", ...how);
   expect(await ask("pods", "-n", "none")).toBe("no pods in namespace none");
   for (const name of ["well", "loops", "begins"]) await node.removeFile(`${name}.yaml`);

@@ -370,6 +370,35 @@ scenario(
   },
 );
 
+scenario(
+  "that memory was the reason is told also of a pod that has failed by then",
+  {
+    async run(stage) {
+      await stage.offer(makePod("web", { restartPolicy: "Never" }));
+      await stage.advance("60s");
+      const killed = stage.idOf("a");
+      await stage.exit("a", 137);
+      stage.runtime.tellReason(killed, "OOMKilled");
+      await stage.advance("1s");
+    },
+  },
+  (story) => {
+    expect(story).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: prepare volumes
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      60s report web Failed, terminating: a terminated Error 137
+      60s web: stop sandbox: all its containers are done
+      60s report web Failed, terminated: a terminated Error 137
+      60s report web Failed, terminated: a terminated OOMKilled 137"
+    `);
+  },
+);
+
 /*
  * 1. an agent asks for a container, and dies      3. the runtime makes the container that the dead agent asked for
  * 2. the next one lists none, and asks for it too

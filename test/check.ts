@@ -12,10 +12,10 @@ import { closingLine, outcomeLine } from "./tally.ts";
 const LONGEST_TEST_MS = 30_000;
 
 /**
- * Few random inputs a parser, and a death after every eleventh call of a play: enough to see most new mistakes soon. `npm test` tries a
+ * Few random inputs a parser, and a death after every seventeenth call of a play: enough to see most new mistakes soon. `npm test` tries a
  * hundred thousand in CI, and every call.
  */
-const QUICKLY = { FUZZ_RUNS: "50", DIE_EVERY: "11" };
+const QUICKLY = { FUZZ_RUNS: "50", DIE_EVERY: "17" };
 
 /**
  * The quick check over `files`: types, format, lint, unused code and every test that needs no machine, all side by side: a

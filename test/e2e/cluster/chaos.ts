@@ -10,7 +10,7 @@ import { randomOf } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { attemptsMadeTwice } from "../attempts.ts";
 import { type Holders, watchHolders } from "../holders.ts";
-import { killAtRandom, openRelayedWay, type RelayedWay } from "./kills.ts";
+import { killAtRandom, ofMany, openRelayedWay, type RelayedWay } from "./kills.ts";
 import { heldFolder, type Later, livesAtRandom, notesOf, type RandomLife } from "./lives-at-random.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
 import { whatIsWrong, withoutTheirHook } from "./right-ends.ts";
@@ -37,7 +37,7 @@ describe.skipIf(skip !== undefined)(`${count} random lives`, () => {
     folder = await mkdtemp(join(tmpdir(), "berth-chaos-"));
     await mkdir(heldFolder(folder));
     holders = watchHolders(heldFolder(folder));
-    cluster = await startClusterNode(openRelayedWay);
+    cluster = await startClusterNode(openRelayedWay, ofMany);
   }, BUILD_MS);
   afterAll(async () => {
     holders.stop();

@@ -49,13 +49,18 @@ export interface Way {
   close(): Promise<void>;
 }
 
-/** Returns once `kubectl get node node-a` would show Ready. `openWay` leads to the API server, under the identity of that node. */
+/**
+ * Returns once `kubectl get node node-a` would show Ready. `openWay` leads to the API server, under the identity of that node.
+ * `configuration`: fields of KubeletConfiguration.
+ */
 export async function startClusterNode<W extends Way>(
   openWay: (plane: ControlPlane, nodeName: string) => Promise<W>,
+  configuration?: Readonly<Record<string, unknown>>,
 ): Promise<ClusterNode & { readonly way: W }>;
 export async function startClusterNode(): Promise<ClusterNode>;
 export async function startClusterNode(
   openWay?: (plane: ControlPlane, nodeName: string) => Promise<Way>,
+  configuration: Readonly<Record<string, unknown>> = {},
 ): Promise<ClusterNode & { readonly way: Way | undefined }> {
   const before = await traces();
   const folder = await mkdtemp(join(tmpdir(), "berth-cluster-"));
@@ -77,7 +82,7 @@ export async function startClusterNode(
     expect(await newTraces(before)).toEqual([]);
   });
   try {
-    await node.startAgent();
+    await node.startAgent(configuration);
     await cluster.kubectl("wait", "--for=create", `node/${node.name}`, "--timeout=30s");
     await cluster.kubectl("wait", "--for=condition=Ready", `node/${node.name}`, "--timeout=30s");
   } catch (cause) {

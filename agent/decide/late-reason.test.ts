@@ -25,7 +25,15 @@ const exited = (id: string, exitCode: number, reason: string): ObservedContainer
 const toldAs = (terminated: ContainerStateTerminated): PodStatus => ({
   phase: "Failed",
   containerStatuses: [
-    { name: "a", ready: false, restartCount: 0, image: "busybox:1", imageID: "", state: { terminated } },
+    {
+      name: "a",
+      ready: false,
+      restartCount: 0,
+      image: "busybox:1",
+      imageID: "",
+      ...(terminated.containerID !== undefined && { containerID: terminated.containerID }),
+      state: { terminated },
+    },
   ],
 });
 

@@ -1,5 +1,6 @@
 import type { ToldExit } from "../../cri/runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import { SIGKILLED } from "../decide/late-reason.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../decide/observed.ts";
 import { type ContainerEvent, hasEnded, isNews } from "./events.ts";
 
@@ -116,9 +117,6 @@ export function digestEvents(entry: Entry): readonly NodeId[] {
   }
   return stopped;
 }
-
-/** What the kernel kills for its memory ends so too, and that only the runtime's status tells. */
-export const SIGKILLED = 137;
 
 function isBelieved(event: ContainerEvent): event is ContainerEvent & { readonly exit: ToldExit } {
   return event.exit !== undefined && event.exit.exitCode !== SIGKILLED;

@@ -6,6 +6,7 @@ import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { allContainers } from "../../proto/kubernetes/containers.ts";
 import type { DesiredPod } from "../decide/desired.ts";
 import { imageOf } from "../decide/image.ts";
+import { awaitsReason } from "../decide/late-reason.ts";
 import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/observed.ts";
 import {
   createEntry,
@@ -17,7 +18,6 @@ import {
   mayBeNews,
   type NodeId,
   newestFirst,
-  SIGKILLED,
   toObservedPod,
 } from "./entry.ts";
 import type { ContainerEvent } from "./events.ts";
@@ -262,17 +262,13 @@ function endedIn({ containers }: Entry): ReadonlySet<ContainerId> {
  * No event tells of the fourth. So what has just ended by SIGKILL, of which no such reason is shown, is read again.
  */
 function awaitReason({ clock, entries, wake }: Room, entry: Entry, id: ContainerId): void {
-  const mayBeLate = () => {
-    const container = entry.containers.get(id);
-    return container?.state === "exited" && container.exitCode === SIGKILLED && container.reason !== "OOMKilled"
-      ? container
-      : undefined;
-  };
-  const endedAt = mayBeLate()?.finishedAt ?? 0;
-  for (const delayMs of LATE_REASON_MS) {
-    if (clock.now() - endedAt >= delayMs) continue;
-    clock.wakeAt(endedAt + delayMs, () => {
-      if (entries.get(entry.uid) !== entry || mayBeLate() === undefined) return;
+  const ended = entry.containers.get(id);
+  if (ended === undefined || !awaitsReason(ended)) return;
+  for (const at of LATE_REASON_MS.map((delayMs) => ended.finishedAt + delayMs)) {
+    if (at <= clock.now()) continue;
+    clock.wakeAt(at, () => {
+      const known = entry.containers.get(id);
+      if (entries.get(entry.uid) !== entry || known === undefined || !awaitsReason(known)) return;
       markStale(entry, id);
       wake(entry.uid);
     });

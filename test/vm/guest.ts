@@ -10,6 +10,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { localSocket } from "../../agent/local-socket.ts";
 import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
+import { until } from "../bed/until.ts";
 import { berthFolder } from "./places.ts";
 import { bomb, hungry, podPidsLimit, probed, sharedFolder } from "./pods.ts";
 import type { Word } from "./words.ts";
@@ -24,19 +25,9 @@ const rootDir = "/var/lib/kubelet";
 
 const say = (word: Word) => writeSync(1, `${JSON.stringify(word)}\n`);
 
-/** Asks until the answer is neither false nor undefined. Half a second apart: each question costs the emulated processor time. */
-async function until<T>(
-  what: string,
-  condition: () => Promise<T | false | undefined> | T | false | undefined,
-): Promise<T> {
-  const deadline = performance.now() + PATIENCE_MS;
-  for (;;) {
-    const answer = await condition();
-    if (answer !== false && answer !== undefined) return answer;
-    if (performance.now() > deadline) throw new Error(`not seen in ${PATIENCE_MS / 60_000} minutes: ${what}`);
-    await pause(500);
-  }
-}
+/** Half a second apart: each question costs the emulated processor time. */
+const seen = <T>(what: string, condition: () => Promise<T | false | undefined> | T | false | undefined): Promise<T> =>
+  until(what, PATIENCE_MS, condition, 500);
 
 const exists = async (path: string) =>
   await access(path).then(
@@ -61,7 +52,7 @@ function startDaemon(program: string, args: readonly string[], log: string): Chi
 
 async function startContainerd(): Promise<void> {
   startDaemon("containerd", ["--config", join(berthFolder, "containerd.toml")], logs.containerd);
-  await until("containerd's socket", () => exists(socket));
+  await seen("containerd's socket", () => exists(socket));
   await execa("ctr", ["-n", "k8s.io", "images", "import", join(berthFolder, "images.tar")], { timeout: PATIENCE_MS });
 }
 
@@ -91,7 +82,7 @@ async function startAgent(): Promise<Shown> {
   await writeFile(file, JSON.stringify(configuration));
   const program = join(berthFolder, "berth");
   const agent = startDaemon(program, ["run", "--config", file, "--hostname-override", "vm"], logs.agent);
-  await until("the agent's socket", () => {
+  await seen("the agent's socket", () => {
     assert(agent.exitCode === null, `the agent has ended with code ${agent.exitCode}`);
     return exists(join(rootDir, localSocket));
   });
@@ -107,17 +98,17 @@ async function startAgent(): Promise<Shown> {
   return {
     agent,
     pod: async (what, name, condition) => {
-      const seen = () => {
+      const asWanted = () => {
         assert(watch.exitCode === null, "the agent is not watched any more");
         const pod = find(name);
         return pod !== undefined && condition(pod) && pod;
       };
-      return await until(what, seen).catch((cause: Error) => {
+      return await seen(what, asWanted).catch((cause: Error) => {
         throw new Error(`${cause.message}; ${last(name)}`, { cause });
       });
     },
     async gone(name) {
-      await until(`${name} is gone`, () => find(name) === undefined);
+      await seen(`${name} is gone`, () => find(name) === undefined);
     },
   };
 }
@@ -148,7 +139,7 @@ function checks({ pod, gone, agent }: Shown): Readonly<Record<CheckName, () => P
       return `pids.max is ${most}`;
     },
     async "fork bomb is held"() {
-      const refused = await until("a fork that is refused", async () => {
+      const refused = await seen("a fork that is refused", async () => {
         const count = Number(/^max (\d+)/m.exec(await read(join(bombed, "pids.events")))?.[1]);
         return count > 0 && count;
       });
@@ -208,10 +199,10 @@ function checks({ pod, gone, agent }: Shown): Readonly<Record<CheckName, () => P
       await writeFile("/proc/sys/vm/overcommit_memory", "1");
       const eat = "echo 1000 > /proc/self/oom_score_adj; exec busybox dd if=/dev/zero of=/dev/null bs=2000M count=1";
       const eater = spawn("busybox", ["sh", "-c", eat], { stdio: "ignore" });
-      await until("the eater's end", () => eater.exitCode !== null || eater.signalCode !== null);
+      await seen("the eater's end", () => eater.exitCode !== null || eater.signalCode !== null);
       assert(eater.signalCode === "SIGKILL", `the eater ended by ${eater.signalCode ?? `code ${eater.exitCode}`}`);
       const told = new RegExp(`System OOM encountered, victim process: \\w+, pid: ${eater.pid}\\b`);
-      const [line] = await until("the agent's word", async () => told.exec(await read(logs.agent)) ?? undefined);
+      const [line] = await seen("the agent's word", async () => told.exec(await read(logs.agent)) ?? undefined);
       assert(agent.exitCode === null && agent.signalCode === null, "the agent has ended");
       return line;
     },

@@ -290,11 +290,39 @@ test("a stop runs beside the pod's turns: what happens meanwhile is told, and it
   expect({ reports, told: told() }).toEqual({ reports: ["web", "web"], told: [] });
 });
 
-test("a stop that is interrupted is given up and asked for anew", async () => {
-  const { uid, loop, told } = await createStopping();
+test("a stop is given up and asked for anew when the pod has to end sooner", async () => {
+  const { uid, wanted, loop, told } = await createStopping();
+  const sooner = { ...deleted.termination, gracePeriodSeconds: 5 };
+  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), termination: sooner });
   loop.interrupt(uid);
   await rest();
   expect(told()).toEqual(["0s web: stopContainer given up", "0s web: stopContainer"]);
+});
+
+test("an interruption that comes behind a turn which went by the word already disturbs nothing, and begins no hook twice", async () => {
+  const { uid, wanted, loop, told } = await createStopping();
+  // The same word, read once more.
+  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), termination: { ...deleted.termination } });
+  loop.interrupt(uid);
+  await rest();
+  expect(told()).toEqual([]);
+});
+
+test("neither does it disturb the calls of that turn; those of a pod whose end nobody has asked for any more are given up", async () => {
+  const { wanted, seen, acts, loop, want, told } = createScene();
+  const uid = want("web");
+  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), ...deleted });
+  seen.set(uid, { sandboxes: [sandbox] });
+  acts.stopSandbox = until;
+  loop.wake(uid);
+  await rest();
+  loop.interrupt(uid);
+  await rest();
+  expect(told()).toEqual(["0s web: stopSandbox"]);
+  wanted.delete(uid);
+  loop.interrupt(uid);
+  await rest();
+  expect(told()).toEqual(["0s web: stopSandbox given up", "0s web: stopSandbox"]);
 });
 
 test("a loop that stops waits for no grace", async () => {

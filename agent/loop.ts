@@ -4,7 +4,15 @@ import { forgiveOutages, forgiveReference } from "./decide/memory.ts";
 import type { Settings } from "./decide/settings.ts";
 import type { Rooms } from "./rooms.ts";
 import { createStarts } from "./starts.ts";
-import { abortBackground, enterLoop, forgetFailedLooks, type Hallway, type PodInLoop, takeTurn } from "./turn.ts";
+import {
+  abortBackground,
+  enterLoop,
+  forgetFailedLooks,
+  giveUpOutdated,
+  type Hallway,
+  type PodInLoop,
+  takeTurn,
+} from "./turn.ts";
 
 export interface LoopSettings {
   readonly clock: Clock;
@@ -17,7 +25,7 @@ export interface LoopSettings {
 export interface Loop {
   /** Something about this pod: look at it. Never says what; lost and doubled wakes do no harm. */
   wake(uid: PodUid): void;
-  /** As wake, and what is being done for the pod is given up: it has to end, or to end sooner. */
+  /** As wake, for a pod that has to end, or to end sooner: what is being done for it by an earlier word is given up. */
   interrupt(uid: PodUid): void;
   /** The runtime is back: what failed because it was away waits no longer. Whoever calls this wakes the pods. */
   forgive(): void;
@@ -73,8 +81,7 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
 
   function interrupt(uid: PodUid): void {
     const pod = pods.get(uid);
-    pod?.turn.abort();
-    if (pod !== undefined) abortBackground(pod);
+    if (pod !== undefined) giveUpOutdated(pod, rooms.desired(uid));
     wake(uid);
   }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
 import { priorityOf } from "../proto/kubernetes/priority.ts";
@@ -35,10 +36,10 @@ export interface PodInLoop {
   memory: PodMemory;
   isDirty: boolean;
   turning: Promise<void> | undefined;
-  /** Aborts the calls of the present turn. */
-  turn: AbortController;
-  /** Aborts pulls, hooks and stops, which outlive turns. */
-  readonly background: Map<Action, { readonly abort: AbortController; readonly done: Promise<void> }>;
+  /** The calls of the present turn, or of the last one. */
+  turn: UnderWay | undefined;
+  /** Pulls, hooks and stops, which outlive turns. */
+  readonly background: Map<Action, UnderWay & { readonly done: Promise<void> }>;
   /** How many of them have ended: a look that was begun before one of them did says nothing of it. */
   ended: number;
   cancelTimer: (() => void) | undefined;
@@ -56,6 +57,12 @@ export interface PodInLoop {
   readonly justDone: Map<string, number>;
 }
 
+/** What was begun and can be given up, and the word by which it was begun. */
+interface UnderWay {
+  readonly abort: AbortController;
+  readonly desired: DesiredNow | undefined;
+}
+
 /** A pod of which the loop knows nothing yet but its uid. */
 export function enterLoop(uid: PodUid): PodInLoop {
   return {
@@ -63,7 +70,7 @@ export function enterLoop(uid: PodUid): PodInLoop {
     memory: emptyMemory,
     isDirty: false,
     turning: undefined,
-    turn: new AbortController(),
+    turn: undefined,
     background: new Map(),
     ended: 0,
     cancelTimer: undefined,
@@ -87,7 +94,6 @@ const BLIND_RETRY: Backoff = { firstMs: 2_000, longestMs: 30_000 };
 /** One turn: look, decide, report, act. True when nothing is left of the pod. Never rejects. */
 export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> {
   const { rooms } = hall;
-  pod.turn = new AbortController();
   const wanted = rooms.desired(pod.uid);
   if (wanted === "unknown") return false;
   const { ended } = pod;
@@ -188,7 +194,9 @@ async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "sta
   pod.justDone.clear();
   const admitted = admit(hall, look, actions);
   for (const action of actions) if (isBesideTurns(action)) startInBackground(hall, look, action);
-  const call = { signal: pod.turn.signal, began: () => {} };
+  const abort = new AbortController();
+  pod.turn = { abort, desired: look.desired };
+  const call = { signal: abort.signal, began: () => {} };
   await Promise.all(admitted.map((action) => run(hall, look, action, call)));
   if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
 }
@@ -227,7 +235,20 @@ function startInBackground(hall: Hallway, look: Look, action: Action): void {
     // Of a pod that has left the loop nobody has to hear.
     if (pod.background.delete(action)) hall.wake(pod.uid);
   });
-  pod.background.set(action, { abort, done });
+  pod.background.set(action, { abort, desired: look.desired, done });
+}
+
+/**
+ * Gives up what was begun before the end of the pod was asked for as it is now. What goes by that already goes on: the word is known before
+ * it is written down and told of, and a hook that was begun in between is not begun once more.
+ */
+export function giveUpOutdated(pod: PodInLoop, wanted: DesiredNow | undefined | "unknown"): void {
+  const isOutdated = ({ desired }: UnderWay) =>
+    wanted === "unknown" ||
+    (desired === undefined) !== (wanted === undefined) ||
+    !isDeepStrictEqual(desired?.termination, wanted?.termination);
+  for (const underWay of [...(pod.turn ? [pod.turn] : []), ...pod.background.values()])
+    if (isOutdated(underWay)) underWay.abort.abort();
 }
 
 /** Gives up what runs beside the turns of a pod: all of it, or one lane. */

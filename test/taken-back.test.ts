@@ -6,6 +6,9 @@ const running: ContainerState = { running: { startedAt: "2026-01-01T00:00:01Z" }
 const over = (exitCode: number): ContainerState => ({
   terminated: { exitCode, reason: exitCode === 0 ? "Completed" : "Error", startedAt: "2026-01-01T00:00:01Z" },
 });
+const endOf = (containerID: string): ContainerState => ({
+  terminated: { exitCode: 4, reason: "Error", startedAt: "2026-01-01T00:00:02Z", containerID },
+});
 const waiting: ContainerState = { waiting: { reason: "CrashLoopBackOff" } };
 
 const container = (more: Partial<ContainerStatus> = {}): ContainerStatus => ({
@@ -53,6 +56,11 @@ const back: readonly (readonly [what: string, before: PodStatus, after: PodStatu
   ],
   ["a: end", init({ state: over(3) }), init({ state: waiting, lastState: over(4) })],
   ["a: end before the last start", only({ state: over(3) }), only({ restartCount: 1, lastState: over(137) })],
+  [
+    "a: end before the last start",
+    only({ state: over(3) }),
+    only({ restartCount: 1, state: waiting, lastState: endOf("containerd://a-7") }),
+  ],
   ["a: last end", only({ restartCount: 1, lastState: over(3) }), only({ restartCount: 1, lastState: {} })],
   ["a: readiness", only({}), only({ ready: false })],
   ["a: having started", only({ started: true }), only({ started: false })],
@@ -77,6 +85,11 @@ const forward: readonly (readonly [what: string, before: PodStatus, after: PodSt
     "a restart whose end is next",
     only({ restartCount: 1, lastState: over(3) }),
     only({ restartCount: 1, state: over(4) }),
+  ],
+  [
+    "an end and that of the next instance, which waits for the one behind it",
+    only({ state: over(3) }),
+    only({ restartCount: 1, state: waiting, lastState: endOf("containerd://a-1") }),
   ],
   ["two restarts, one of which was missed", only({ state: over(3) }), only({ restartCount: 2, lastState: over(4) })],
   [

@@ -63,7 +63,9 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
   const isSame = is?.restartCount === was.restartCount;
   // What ended waits for its next start under the same count; then its end is the last one.
   const end = is?.state?.terminated ?? (is?.state?.waiting && is.lastState?.terminated);
-  const isNext = is?.restartCount === was.restartCount + 1 && is.state?.terminated === undefined;
+  // It waits with an end of its own as its last: what was before that is told no more.
+  const isBehindItsEnd = is?.containerID !== undefined && is.lastState?.terminated?.containerID === is.containerID;
+  const isNext = is?.restartCount === was.restartCount + 1 && is.state?.terminated === undefined && !isBehindItsEnd;
   const stillRuns = isSame && running !== undefined && is.state?.running !== undefined;
   return {
     status: is === undefined,

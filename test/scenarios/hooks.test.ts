@@ -130,6 +130,22 @@ scenario(
   },
 );
 
+test("a hook that is begun while the disk still takes the word that its pod has to end is begun once", async () => {
+  const stage = await createStage();
+  stage.runtime.commands.set("drain", { lastsMs: 4000 });
+  await stage.start();
+  await stage.offer(makePod("web", hooked({ preStop: running("drain") })));
+  const written = Promise.withResolvers<void>();
+  stage.disk.after = (verb, path) => (verb === "write" && path.startsWith("/root/berth") ? written.promise : undefined);
+  await stage.offer();
+  await stage.exit("b", 0);
+  written.resolve();
+  await stage.advance("20s");
+  expect(stage.runtime.calls.filter((call) => call.startsWith("execSync"))).toHaveLength(1);
+  expect(stage.runtime.givenUp).toEqual([]);
+  expect(stage.pods()).toEqual([]);
+});
+
 scenario(
   "a preStop hook that hangs is left when the grace is over",
   {

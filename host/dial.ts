@@ -1,6 +1,8 @@
-import { type IncomingMessage, maxHeaderSize, request as requestHttp } from "node:http";
+import { maxHeaderSize, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
+import type { Readable } from "node:stream";
+import type { HttpQuestion } from "./https.ts";
 
 /**
  * Somebody could not be reached, or did not answer in time: `code` is the kernel's (`ECONNREFUSED`), or `ETIMEDOUT`; `ENOTTLS` for a server
@@ -73,36 +75,66 @@ export async function httpGet(
   maxBytes: number,
   options: DialOptions,
 ): Promise<HttpAnswer> {
-  const request = url.startsWith("https:") ? requestHttps : requestHttp;
   let hasBegun = false;
-  const ask = (signal: AbortSignal) =>
-    new Promise<HttpAnswer>((resolve, reject) => {
-      const settings = { headers: groupHeaders(headers), agent: false, signal, rejectUnauthorized: false } as const;
-      const asked = request(url, settings, (answer) => {
-        hasBegun = true;
-        const take = (body: string) => {
-          resolve({ status: answer.statusCode ?? 0, location: answer.headers.location, body });
-          asked.destroy();
-        };
-        readBody(answer, maxBytes, take, reject);
-      });
-      asked.on("error", reject);
-      asked.end();
-    });
+  const ask = async (signal: AbortSignal) => {
+    const { promise, resolve, reject: fail } = Promise.withResolvers<HttpAnswer>();
+    const begin: HttpQuestion["begin"] = (status, location, answer) => {
+      hasBegun = true;
+      readBody(answer, maxBytes, (body) => resolve({ status, location, body }), fail);
+    };
+    const question = { url, headers: groupHeaders(headers), signal, begin, fail };
+    const hangUp = url.startsWith("https:") ? await askOverTls(question) : askByHttp1(requestHttp, question);
+    return promise.finally(hangUp);
+  };
   try {
     return await within(options, ask);
   } catch (error) {
     if (!hasBegun || !(error instanceof DialError) || error.code === "ECANCELED") throw error;
-    const words =
-      error.code === "ETIMEDOUT"
-        ? "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-        : error.message;
-    throw new DialError("EUNFINISHED", words, { cause: error });
+    throw new DialError("EUNFINISHED", wordsBehindHeaders(error), { cause: error });
   }
 }
 
+function wordsBehindHeaders({ code, message }: DialError): string {
+  if (code === "ETIMEDOUT")
+    return "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+  return code === "EOF" ? "unexpected EOF" : message;
+}
+
+/** Asks by the protocol that the server takes; returns how to hang up. */
+async function askOverTls(question: HttpQuestion): Promise<() => void> {
+  // Loaded only where it is used: few servers are asked so.
+  const { askByHttp2, connectTls } = await import("./https.ts");
+  const socket = await connectTls(new URL(question.url), question.signal);
+  try {
+    if (socket.alpnProtocol === "h2") return askByHttp2(socket, question);
+    const hangUp = askByHttp1(requestHttps, question, () => socket);
+    return () => {
+      hangUp();
+      socket.destroy();
+    };
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+/** Asks by HTTP/1.1, on a connection of its own if none is given; returns how to hang up. */
+function askByHttp1(
+  request: typeof requestHttp,
+  { url, headers, signal, begin, fail }: HttpQuestion,
+  createConnection?: () => Socket,
+): () => void {
+  // An agent of its own would make a connection of its own.
+  const connection = createConnection === undefined ? ({ agent: false } as const) : { createConnection };
+  const settings = { headers, signal, rejectUnauthorized: false, ...connection };
+  const asked = request(url, settings, (answer) => begin(answer.statusCode ?? 0, answer.headers.location, answer));
+  asked.on("error", fail);
+  asked.end();
+  return () => void asked.destroy();
+}
+
 function readBody(
-  answer: IncomingMessage,
+  answer: Readable,
   maxBytes: number,
   take: (body: string) => void,
   fail: (error: Error) => void,
@@ -155,6 +187,8 @@ function toDialError(error: unknown, limit: AbortSignal): DialError {
 function readTrouble(code: string, message: string): readonly [code: string, message: string] | undefined {
   if (code === "ECONNRESET" && message === "socket hang up") return ["EOF", "EOF"];
   if (code === "ECONNRESET" && message === "aborted") return ["EOF", "unexpected EOF"];
+  // In the midst of the handshake.
+  if (code === "ECONNRESET" && message.startsWith("Client network socket disconnected")) return ["EOF", "EOF"];
   if (code === "HPE_HEADER_OVERFLOW")
     return ["ENOTHTTP", `net/http: server response headers exceeded ${maxHeaderSize} bytes; aborted`];
   const [, header] = /^Invalid character in header content \["(.*)"\]$/s.exec(message) ?? [];

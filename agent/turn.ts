@@ -4,7 +4,7 @@ import type { PodUid } from "../proto/ids.ts";
 import { priorityOf } from "../proto/kubernetes/priority.ts";
 import { type Action, type ActionLane, identityOf, laneOf } from "./decide/action.ts";
 import { type Backoff, delayOf } from "./decide/backoff.ts";
-import type { DesiredNow } from "./decide/desired.ts";
+import type { DesiredNow, Termination } from "./decide/desired.ts";
 import {
   type ActionResult,
   emptyMemory,
@@ -57,11 +57,13 @@ export interface PodInLoop {
   readonly justDone: Map<string, number>;
 }
 
-/** What was begun and can be given up, and the word by which it was begun. */
+/** What was begun and can be given up, and what was known of the pod's end when it was. */
 interface UnderWay {
   readonly abort: AbortController;
-  readonly desired: DesiredNow | undefined;
+  readonly end: EndKnown;
 }
+
+type EndKnown = "nobody wants it" | Termination | undefined;
 
 /** A pod of which the loop knows nothing yet but its uid. */
 export function enterLoop(uid: PodUid): PodInLoop {
@@ -195,7 +197,7 @@ async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "sta
   const admitted = admit(hall, look, actions);
   for (const action of actions) if (isBesideTurns(action)) startInBackground(hall, look, action);
   const abort = new AbortController();
-  pod.turn = { abort, desired: look.desired };
+  pod.turn = { abort, end: endOf(look.desired) };
   const call = { signal: abort.signal, began: () => {} };
   await Promise.all(admitted.map((action) => run(hall, look, action, call)));
   if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
@@ -235,18 +237,18 @@ function startInBackground(hall: Hallway, look: Look, action: Action): void {
     // Of a pod that has left the loop nobody has to hear.
     if (pod.background.delete(action)) hall.wake(pod.uid);
   });
-  pod.background.set(action, { abort, desired: look.desired, done });
+  pod.background.set(action, { abort, end: endOf(look.desired), done });
 }
+
+const endOf = (wanted: DesiredNow | undefined): EndKnown =>
+  wanted === undefined ? "nobody wants it" : wanted.termination;
 
 /**
  * Gives up what was begun before the end of the pod was asked for as it is now. What goes by that already goes on: the word is known before
  * it is written down and told of, and a hook that was begun in between is not begun once more.
  */
 export function giveUpOutdated(pod: PodInLoop, wanted: DesiredNow | undefined | "unknown"): void {
-  const isOutdated = ({ desired }: UnderWay) =>
-    wanted === "unknown" ||
-    (desired === undefined) !== (wanted === undefined) ||
-    !isDeepStrictEqual(desired?.termination, wanted?.termination);
+  const isOutdated = ({ end }: UnderWay) => wanted === "unknown" || !isDeepStrictEqual(end, endOf(wanted));
   for (const underWay of [...(pod.turn ? [pod.turn] : []), ...pod.background.values()])
     if (isOutdated(underWay)) underWay.abort.abort();
 }

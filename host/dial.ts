@@ -1,7 +1,7 @@
 import { maxHeaderSize, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { connect, type Socket } from "node:net";
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import type { HttpQuestion } from "./https.ts";
 
 /**
@@ -76,15 +76,32 @@ export async function httpGet(
   options: DialOptions,
 ): Promise<HttpAnswer> {
   let hasBegun = false;
-  const ask = async (signal: AbortSignal) => {
+  const attempt = async (signal: AbortSignal, protocols: readonly string[]) => {
     const { promise, resolve, reject: fail } = Promise.withResolvers<HttpAnswer>();
+    // Who cannot even ask says so by himself, and then nobody waits for this.
+    promise.catch(() => undefined);
+    // Whatever becomes of the question: nobody waits longer.
+    signal.addEventListener("abort", () => fail(signal.reason), { once: true });
+    signal.throwIfAborted();
     const begin: HttpQuestion["begin"] = (status, location, answer) => {
       hasBegun = true;
       readBody(answer, maxBytes, (body) => resolve({ status, location, body }), fail);
     };
     const question = { url, headers: groupHeaders(headers), signal, begin, fail };
-    const hangUp = url.startsWith("https:") ? await askOverTls(question) : askByHttp1(requestHttp, question);
+    const isTls = url.startsWith("https:");
+    const hangUp = isTls ? await askOverTls(question, protocols) : askByHttp1(requestHttp, question);
     return promise.finally(hangUp);
+  };
+  const ask = async (signal: AbortSignal) => {
+    try {
+      return await attempt(signal, wantsUpgrade(headers) ? ["http/1.1"] : ["h2", "http/1.1"]);
+    } catch (error) {
+      if (hasBegun || !isOfHttp2(error)) throw error;
+      // Servers that HTTP/2 makes less of are well by HTTP/1.1; the others have failed of what they were asked by first.
+      return await attempt(signal, ["http/1.1"]).catch(() => {
+        throw error;
+      });
+    }
   };
   try {
     return await within(options, ask);
@@ -100,11 +117,18 @@ function wordsBehindHeaders({ code, message }: DialError): string {
   return code === "EOF" ? "unexpected EOF" : message;
 }
 
-/** Asks by the protocol that the server takes; returns how to hang up. */
-async function askOverTls(question: HttpQuestion): Promise<() => void> {
+/** HTTP/2 has no other protocol to go over to: who wants one asks by HTTP/1.1, as Go's client does. */
+const wantsUpgrade = (headers: readonly (readonly [name: string, value: string])[]) =>
+  headers.some(([name]) => name.toLowerCase() === "upgrade");
+
+/** As `https.ts` says it. */
+const isOfHttp2 = (error: unknown) => (error as { readonly code?: unknown } | undefined)?.code === "ENOTHTTP";
+
+/** Asks by that of the protocols which the server takes; returns how to hang up. */
+async function askOverTls(question: HttpQuestion, protocols: readonly string[]): Promise<() => void> {
   // Loaded only where it is used: few servers are asked so.
   const { askByHttp2, connectTls } = await import("./https.ts");
-  const socket = await connectTls(new URL(question.url), question.signal);
+  const socket = await connectTls(new URL(question.url), protocols, question.signal);
   try {
     if (socket.alpnProtocol === "h2") return askByHttp2(socket, question);
     const hangUp = askByHttp1(requestHttps, question, () => socket);
@@ -129,6 +153,11 @@ function askByHttp1(
   const settings = { headers, signal, rejectUnauthorized: false, ...connection };
   const asked = request(url, settings, (answer) => begin(answer.statusCode ?? 0, answer.headers.location, answer));
   asked.on("error", fail);
+  // Who goes over to another protocol, unasked or not, has answered; without anybody who hears it, it would be no answer at all.
+  asked.once("upgrade", ({ statusCode = 0 }, socket) => {
+    socket.destroy();
+    begin(statusCode, undefined, Readable.from([]));
+  });
   asked.end();
   return () => void asked.destroy();
 }
@@ -151,16 +180,20 @@ function readBody(
   answer.on("error", fail);
 }
 
+/** A question has no body: what is said of one is left out, as by Go. */
+const OF_BODIES: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "trailer"]);
+
 /**
- * A header given twice is sent twice, as its name was written first: in whatever case, it is one name. Of `Host` there can be one alone,
- * and one without a value is none.
+ * A header given twice is sent twice, as its name was written first: in whatever case, it is one name. Of `Host` and `User-Agent` there can
+ * be one alone, and a host without a value is none.
  */
 function groupHeaders(headers: readonly (readonly [name: string, value: string])[]): Record<string, string | string[]> {
   const grouped = new Map<string, readonly [name: string, values: string[]]>();
   for (const [name, value] of headers) {
-    const known = grouped.get(name.toLowerCase());
-    if (known === undefined) grouped.set(name.toLowerCase(), [name, [value]]);
-    else known[1].push(value);
+    const key = name.toLowerCase();
+    const known = grouped.get(key);
+    if (known === undefined && !OF_BODIES.has(key)) grouped.set(key, [name, [value]]);
+    else if (key !== "user-agent") known?.[1].push(value);
   }
   const host = grouped.get("host");
   grouped.delete("host");

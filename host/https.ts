@@ -1,4 +1,5 @@
-import { connect as connectHttp2 } from "node:http2";
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import { connect as connectHttp2, type OutgoingHttpHeaders } from "node:http2";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { connect, type TLSSocket } from "node:tls";
@@ -16,11 +17,15 @@ export interface HttpQuestion {
 }
 
 /**
- * Connects over TLS to whom a URL names, whoever the certificate is of, and offers HTTP/2 before HTTP/1.1, as Go's client does: what was
- * agreed upon is the socket's `alpnProtocol`, and where nothing was, it is HTTP/1.1. Whoever asks destroys it. Rejects with the error of the
- * socket, or with the signal's reason.
+ * Connects over TLS to whom a URL names, whoever the certificate is of, and offers protocols by their names in ALPN, the best one first: what
+ * was agreed upon is the socket's `alpnProtocol`, and where nothing was, it is HTTP/1.1. Whoever asks destroys it. Rejects with the error of
+ * the socket, or with the signal's reason.
  */
-export async function connectTls({ hostname, port }: URL, signal: AbortSignal): Promise<TLSSocket> {
+export async function connectTls(
+  { hostname, port }: URL,
+  protocols: readonly string[],
+  signal: AbortSignal,
+): Promise<TLSSocket> {
   signal.throwIfAborted();
   // A URL has an IPv6 address in brackets.
   const host = hostname.replace(/^\[(.*)\]$/, "$1");
@@ -29,7 +34,7 @@ export async function connectTls({ hostname, port }: URL, signal: AbortSignal): 
     host,
     port: Number(port || 443),
     rejectUnauthorized: false,
-    ALPNProtocols: ["h2", "http/1.1"],
+    ALPNProtocols: [...protocols],
     ...(isIP(host) === 0 && { servername: host }),
   });
   const giveUp = () => reject(signal.reason);
@@ -52,43 +57,53 @@ const OF_CONNECTIONS: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
   "proxy-connection",
-  "te",
   "transfer-encoding",
   "upgrade",
 ]);
 
-/** Asks by HTTP/2 on a connection that was made for it; returns how to hang up. */
+/**
+ * Asks by HTTP/2 on a connection that was made for it; returns how to hang up. What is wrong with HTTP/2 itself fails with the code
+ * `ENOTHTTP`. Throws for a header that nobody could send.
+ */
 export function askByHttp2(socket: TLSSocket, question: HttpQuestion): () => void {
-  const { headers, signal, begin } = question;
+  const { headers, begin } = question;
   const fail = (error: Error) => question.fail(inGoWords(error));
   const url = new URL(question.url);
-  const session = connectHttp2(url.origin, { createConnection: () => socket });
+  const sent = toHttp2(headers, url);
+  const session = connectHttp2(url.origin, { createConnection: () => socket, ...SETTINGS });
   for (const each of [session, socket]) each.on("error", fail).once("close", () => fail(hungUp()));
-  const named = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
-  const sent = Object.fromEntries(named.filter(([name]) => !OF_CONNECTIONS.has(name) && name !== "host"));
-  const [, authority = url.host] = named.find(([name]) => name === "host") ?? [];
-  const stream = session.request(
-    {
-      ...sent,
-      ":method": "GET",
-      ":scheme": "https",
-      ":authority": String(authority),
-      ":path": url.pathname + url.search,
-    },
-    { endStream: true },
-  );
+  const stream = session.request(sent, { endStream: true });
   stream.on("error", fail).once("close", () => fail(hungUp()));
   // Heard before the reader of the body hears the same: a body that breaks off has an end too.
   stream.once("end", () => {
     if (stream.rstCode) fail(hungUp());
   });
   stream.once("response", ({ ":status": status = 0, location }) => begin(status, location, stream));
-  const giveUp = () => question.fail(signal.reason);
-  signal.addEventListener("abort", giveUp, { once: true });
   return () => {
-    signal.removeEventListener("abort", giveUp);
     session.destroy();
     socket.destroy();
+  };
+}
+
+/** Nobody wants to be pushed what nobody has asked for; and a header is sent as often as it was given, also one that makes no sense twice. */
+const SETTINGS = { settings: { enablePush: false }, strictSingleValueFields: false };
+
+function toHttp2(headers: HttpQuestion["headers"], url: URL): OutgoingHttpHeaders {
+  for (const [name, value] of Object.entries(headers)) {
+    validateHeaderName(name);
+    for (const each of [value].flat()) validateHeaderValue(name, each);
+  }
+  const named = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), [value].flat()] as const);
+  // Of these one alone has a meaning: https://www.rfc-editor.org/rfc/rfc9113#section-8.2.2
+  const isSent = ([name, values]: (typeof named)[number]) =>
+    name === "te" ? values.join() === "trailers" : name !== "host" && !OF_CONNECTIONS.has(name);
+  const [, [authority = url.host] = []] = named.find(([name]) => name === "host") ?? [];
+  return {
+    ...Object.fromEntries(named.filter(isSent)),
+    ":method": "GET",
+    ":scheme": "https",
+    ":authority": authority,
+    ":path": url.pathname + url.search,
   };
 }
 

@@ -44,12 +44,17 @@ async function serveHttp2(answer: (request: Received) => void) {
 const left = (server: { open(): readonly unknown[] }) =>
   until("the connection to be hung up", 5_000, async () => server.open().length === 0);
 
-test("a server that speaks HTTP/2 alone is asked so, as whom the spec names, with its headers but those of connections", async () => {
+test("a server that speaks HTTP/2 alone is asked so, as whom the spec names, with its headers but those of connections and bodies", async () => {
   const server = await serveHttp2((request) => reply(request, 200, "well"));
   const headers = [
     ["Host", "shop.example"],
     ["X-Asked", "yes"],
     ["x-asked", "twice"],
+    ["Authorization", "Bearer a"],
+    ["Authorization", "Bearer b"],
+    ["User-Agent", "somebody"],
+    ["User-Agent", "else"],
+    ["Content-Length", "5"],
     ["Connection", "close"],
     ["TE", "trailers"],
   ] as const;
@@ -63,8 +68,26 @@ test("a server that speaks HTTP/2 alone is asked so, as whom the spec names, wit
   ]);
   expect(Object.fromEntries(Object.entries(seen).filter(([name]) => !name.startsWith(":")))).toEqual({
     "x-asked": "yes, twice",
+    // As whoever has two of them is told by this server: the first.
+    authorization: "Bearer a",
+    "user-agent": "somebody",
+    te: "trailers",
   });
   await left(server);
+});
+
+test("a header that nobody could send is not sent, and named as over HTTP/1.1", async () => {
+  const server = await serveHttp2((request) => reply(request, 200, "well"));
+  const plain = `http://127.0.0.1:${server.port}/`;
+  for (const header of [["X-Odd", "a\nb"] as const, ["X A", "b"] as const]) {
+    const [outcome, overPlain] = [
+      await get(server.url, { headers: [header] }),
+      await get(plain, { headers: [header] }),
+    ];
+    expect(outcome).toEqual({ ...overPlain, message: overPlain.message.replace("http:", "https:") });
+    expect(outcome.result).not.toBe("success");
+  }
+  expect(server.received).toEqual([]);
 });
 
 test("without a host of the spec it is named by its address and port", async () => {
@@ -88,6 +111,60 @@ test("a server that speaks HTTP/1.1 alone is asked so, on one connection", async
   });
   expect({ connections, seen }).toEqual({ connections: 1, seen: `1.1 127.0.0.1:${port} yes close` });
 });
+
+const both = { ...own, ALPNProtocols: ["h2", "http/1.1"] };
+const page = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nwell";
+
+test("a server that HTTP/2 makes nothing of is asked by HTTP/1.1 if it takes that too", async () => {
+  const server = createServer(both, (socket) => {
+    socket.on("error", () => undefined);
+    if (socket.alpnProtocol !== "h2") return void socket.once("data", () => socket.end(page));
+    // `connection: close`, of which there is nothing in HTTP/2.
+    const header = Buffer.concat([
+      Buffer.from([0x88, 0, 10]),
+      Buffer.from("connection"),
+      Buffer.from([5]),
+      Buffer.from("close"),
+    ]);
+    socket.write(settings);
+    socket.once("data", () => socket.write(frame(1, 5, 1, header)));
+  });
+  const url = `https://127.0.0.1:${await listen(server)}/`;
+  expect(await get(url)).toEqual({ result: "success", message: "well" });
+});
+
+test("who wants to go over to another protocol asks by HTTP/1.1, of which alone one can", async () => {
+  let spoken: unknown;
+  const server = createServer(both, (socket) => {
+    socket.on("error", () => undefined);
+    spoken = socket.alpnProtocol;
+    socket.once("data", () => socket.end(page));
+  });
+  const headers = [
+    ["Connection", "Upgrade"],
+    ["Upgrade", "websocket"],
+  ] as const;
+  const url = `https://127.0.0.1:${await listen(server)}/`;
+  expect([await get(url, { headers }), spoken]).toEqual([{ result: "success", message: "well" }, "http/1.1"]);
+});
+
+for (const scheme of ["http", "https"])
+  test(`over ${scheme}, a server that goes over to another protocol has answered 101, and is hung up on`, async () => {
+    const gone = Promise.withResolvers<void>();
+    const treat = (socket: Socket) => {
+      socket.on("error", () => undefined);
+      socket.once("close", () => gone.resolve());
+      socket.once("data", () =>
+        socket.write("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\n"),
+      );
+    };
+    const server = scheme === "http" ? createTcpServer(treat) : createServer(own, treat);
+    const url = `${scheme}://127.0.0.1:${await listen(server)}/`;
+    const message = "HTTP probe failed with statuscode: 101";
+    expect(await get(url)).toEqual({ result: "failure", message });
+    await gone.promise;
+    expect(await get(url, { isHook: true })).toEqual({ result: "success", message: "" });
+  });
 
 const statuses: readonly [status: number, outcome: ProbeOutcome][] = [
   [204, { result: "success", message: "" }],
@@ -130,6 +207,9 @@ const headersGoOn = frame(
   1,
   Buffer.concat([Buffer.from([0, 1, 0x78, 0x7f, 0xe9, 0x06]), Buffer.alloc(1000, "y")]),
 );
+
+/** A promise of what `GET https:///` would be answered with. */
+const pushed = frame(5, 4, 1, Buffer.from([0, 0, 0, 2, 0x82, 0x87, 0x84]));
 
 /** Writes as long as anybody reads. */
 function pour(socket: TLSSocket, piece: Buffer): void {
@@ -189,6 +269,7 @@ const refused: readonly [sentence: string, treat: (socket: TLSSocket) => void, w
     },
     "connection error: PROTOCOL_ERROR",
   ],
+  ["pushes what nobody has asked for", (socket) => pour(socket, pushed), "connection error: PROTOCOL_ERROR"],
   [
     "pings without end",
     (socket) => pour(socket, frame(6, 0, 0, Buffer.alloc(8))),

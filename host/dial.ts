@@ -1,7 +1,7 @@
 import { maxHeaderSize, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { connect, type Socket } from "node:net";
-import { Readable } from "node:stream";
+import type { Duplex, Readable } from "node:stream";
 import type { HttpQuestion } from "./https.ts";
 
 /**
@@ -153,13 +153,18 @@ function askByHttp1(
   const settings = { headers, signal, rejectUnauthorized: false, ...connection };
   const asked = request(url, settings, (answer) => begin(answer.statusCode ?? 0, answer.headers.location, answer));
   asked.on("error", fail);
-  // Who goes over to another protocol, unasked or not, has answered; without anybody who hears it, it would be no answer at all.
-  asked.once("upgrade", ({ statusCode = 0 }, socket) => {
-    socket.destroy();
-    begin(statusCode, undefined, Readable.from([]));
+  // Who goes over to another protocol, unasked or not, has answered too; what is said in that is the body, as with Go.
+  let switched: Duplex | undefined;
+  asked.once("upgrade", ({ statusCode = 0 }, socket, head) => {
+    switched = socket;
+    if (head.length > 0) socket.unshift(head);
+    begin(statusCode, undefined, socket);
   });
   asked.end();
-  return () => void asked.destroy();
+  return () => {
+    asked.destroy();
+    switched?.destroy();
+  };
 }
 
 function readBody(

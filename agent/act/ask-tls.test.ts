@@ -149,21 +149,27 @@ test("who wants to go over to another protocol asks by HTTP/1.1, of which alone 
 });
 
 for (const scheme of ["http", "https"])
-  test(`over ${scheme}, a server that goes over to another protocol has answered 101, and is hung up on`, async () => {
-    const gone = Promise.withResolvers<void>();
+  test(`over ${scheme}, what a server says in another protocol that it goes over to is the body of its answer`, async () => {
+    const gone: Promise<void>[] = [];
+    let ends = true;
     const treat = (socket: Socket) => {
       socket.on("error", () => undefined);
-      socket.once("close", () => gone.resolve());
-      socket.once("data", () =>
-        socket.write("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\n"),
-      );
+      gone.push(new Promise((resolve) => socket.once("close", () => resolve())));
+      socket.once("data", () => {
+        socket.write("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\nwords");
+        if (ends) socket.end();
+      });
     };
     const server = scheme === "http" ? createTcpServer(treat) : createServer(own, treat);
     const url = `${scheme}://127.0.0.1:${await listen(server)}/`;
     const message = "HTTP probe failed with statuscode: 101";
     expect(await get(url)).toEqual({ result: "failure", message });
-    await gone.promise;
-    expect(await get(url, { isHook: true })).toEqual({ result: "success", message: "" });
+    expect(await get(url, { isHook: true })).toEqual({ result: "success", message: "words" });
+    ends = false;
+    const late = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+    expect(await get(url, { timeoutMs: 300 })).toEqual({ result: "error", verdict: "failure", message: late });
+    await Promise.all(gone);
+    expect(gone).toHaveLength(3);
   });
 
 const statuses: readonly [status: number, outcome: ProbeOutcome][] = [

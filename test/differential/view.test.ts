@@ -29,3 +29,11 @@ test("facts of one kind are told apart by name, or are one", () => {
     ["resolv", "x\ny"],
   ]);
 });
+
+test("options of DNS are the same in any order, and what they are searched in is not", () => {
+  const said = (...lines: readonly string[]) =>
+    readView(`view\n${lines.map((line) => `resolv ${line}\n`).join("")}`)?.get("resolv");
+  expect(said("search b a", "options ndots:2 edns0")).toBe("search b a\noptions edns0 ndots:2");
+  expect(said("options edns0 ndots:2")).toBe(said("options ndots:2 edns0"));
+  expect(said("options edns0 ndots:2")).not.toBe(said("options edns0 ndots:5"));
+});

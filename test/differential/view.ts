@@ -58,8 +58,14 @@ export function readView(message: string): ReadonlyMap<string, string> | undefin
     const [, name, value = ""] = namedBy[kind]?.exec(rest) ?? [];
     const key = name === undefined ? kind : `${kind} ${name}`;
     const before = facts.get(key);
-    const said = name === undefined ? rest : value;
+    const said = name === undefined ? inOrder(rest) : value;
     facts.set(key, before === undefined ? said : `${before}\n${said}`);
   }
   return facts;
+}
+
+/** The options of DNS have no order: the kubelet merges them in one of Go's maps. */
+function inOrder(line: string): string {
+  const [first, ...words] = line.split(" ");
+  return first === "options" ? [first, ...words.toSorted()].join(" ") : line;
 }

@@ -19,6 +19,7 @@ export interface FollowSettings {
 
 /** A connection to the runtime, from its beginning to its loss. */
 interface Connection {
+  readonly begunAt: number;
   readonly auditEveryMs: number;
   /** True once everything was listed since it stands. */
   isListed: boolean;
@@ -26,6 +27,11 @@ interface Connection {
 
 /** The audit finds what events have missed. Events come from the runtime itself, so it finds nothing, day after day. */
 const AUDIT_MS = 300_000;
+/**
+ * The event of an exit may have come right before the connection stood, and the runtime's own status, which is behind its events, may show
+ * life at the first list and change without another one. So everything is listed once more so long after the beginning.
+ */
+const SETTLING_MS = [1_000, 10_000] as const;
 /** Without any source of events the runtime is listed every second, as the kubelet does. */
 const POLL_MS = 1_000;
 const RETRY_MS = 500;
@@ -62,7 +68,11 @@ export async function followRuntime(settings: FollowSettings, signal: AbortSigna
       case "connected":
         story.connected(event.source);
         images.doubt();
-        auditing.begin({ auditEveryMs: event.source === "none" ? POLL_MS : AUDIT_MS, isListed: false });
+        auditing.begin({
+          begunAt: clock.now(),
+          auditEveryMs: event.source === "none" ? POLL_MS : AUDIT_MS,
+          isListed: false,
+        });
         return;
       case "disconnected":
         story.disconnected(event);
@@ -112,8 +122,13 @@ function createAuditing({ pods, clock, log, complete }: FollowSettings) {
     else story.failed(failure.error);
     if (failure === undefined && !began.isListed) complete();
     began.isListed ||= failure === undefined;
-    const delayMs = failure === undefined ? began.auditEveryMs : RETRY_MS;
-    cancel = clock.wakeAt(clock.now() + delayMs, () => void audit());
+    cancel = clock.wakeAt(clock.now() + (failure === undefined ? untilNext(began) : RETRY_MS), () => void audit());
+  }
+
+  function untilNext({ begunAt, auditEveryMs }: Connection): number {
+    const age = clock.now() - begunAt;
+    const settling = SETTLING_MS.map((at) => at - age).find((left) => left > 0);
+    return Math.min(settling ?? auditEveryMs, auditEveryMs);
   }
 
   function stop(): void {

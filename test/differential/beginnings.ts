@@ -1,17 +1,7 @@
 import type { Container, Lifecycle, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage, webImage } from "../bed/images.ts";
 import { ignoringSigterm, script, untilStopped } from "../e2e/manifest.ts";
-import {
-  hasEnded,
-  inCrashLoop,
-  isAtRest,
-  isReady,
-  isToldOf,
-  NODE_NAME,
-  type Play,
-  runsBeside,
-  statusOf,
-} from "./pod.ts";
+import { hasEnded, inCrashLoop, isReady, isToldOf, NODE_NAME, type Play, runsBeside, statusOf } from "./pod.ts";
 
 const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
@@ -264,8 +254,6 @@ const sidecars: readonly Play[] = [
     name: "sidecar-crashes",
     spec: { ...notes, initContainers: [sidecar("side", script("exit 5"))] },
     ...inCrashLoop("side"),
-    // As of two app containers of which one crashes.
-    until: (pod) => statusOf(pod, "side")?.restartCount === 1 && isAtRest(pod, "side"),
   },
 ];
 

@@ -3,7 +3,6 @@ import { ignoringSigterm, script, untilStopped } from "../e2e/manifest.ts";
 import {
   hasEnded,
   inCrashLoop,
-  isAtRest,
   isReady,
   once,
   type Play,
@@ -142,8 +141,6 @@ export const lives: readonly Play[] = [
       ],
     },
     ...inCrashLoop("other"),
-    // Beside a container that runs a busy kubelet tells of the next start before it has told of the wait.
-    until: (pod) => statusOf(pod, "other")?.restartCount === 1 && isAtRest(pod, "other"),
   },
   { name: "deaf-to-sigterm", container: { command: ignoringSigterm }, gracePeriodSeconds: 2, until: isReady },
   {

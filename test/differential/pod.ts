@@ -62,17 +62,18 @@ export const runsBeside = (ended: string, name?: string) => (pod: Pod) =>
   statusOf(pod, ended)?.state?.terminated !== undefined && statusOf(pod, name)?.state?.running !== undefined;
 
 /** A container has ended, or waits for its restart. */
-export function isAtRest(pod: Pod, name?: string): boolean {
+function isAtRest(pod: Pod, name?: string): boolean {
   const { terminated, waiting } = statusOf(pod, name)?.state ?? {};
   return terminated !== undefined || waiting?.reason === "CrashLoopBackOff";
 }
 
 /**
- * It has restarted once, waits for the next time, and is looked at again when that has ended too. The kubelet shows the wait when it is
- * over, right before the restart: only after that there is time to look, and to delete.
+ * It has restarted once, has ended once more, and is looked at again when the next one has ended too. The kubelet shows the wait when it
+ * is over, right before the restart, or not at all.
  */
 export const inCrashLoop = (name?: string): Pick<Play, "until" | "afterwards"> => ({
-  until: waitsFor("CrashLoopBackOff", name),
+  // A kubelet may tell of the next start before it has told of the wait.
+  until: (pod) => statusOf(pod, name)?.restartCount === 1 && isAtRest(pod, name),
   afterwards: {
     kind: "wait",
     until: (pod) => {

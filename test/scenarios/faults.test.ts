@@ -196,6 +196,7 @@ scenario(
   {
     async run(stage) {
       await stage.offer(makePod("web"));
+      await stage.advance("11s");
       stage.runtime.losesEvents = true;
       await stage.exit("a", 1);
       stage.runtime.losesEvents = false;
@@ -211,11 +212,11 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      300s report web Running: a terminated Error 1
-      300s web: create container a (attempt 1): it exited with code 1
-      300s report web Running: a waiting ContainerCreating (restarts: 1)
-      300s web: start container a (attempt 1)
-      300s report web Running, ready: a running (restarts: 1)"
+      310s report web Running: a terminated Error 1
+      310s web: create container a (attempt 1): it exited with code 1
+      310s report web Running: a waiting ContainerCreating (restarts: 1)
+      310s web: start container a (attempt 1)
+      310s report web Running, ready: a running (restarts: 1)"
     `);
   },
 );
@@ -225,6 +226,7 @@ scenario(
   {
     async run(stage) {
       await stage.offer(makePod("web"));
+      await stage.advance("11s");
       stage.runtime.loseContainer(stage.idOf("a"));
       await stage.advance("6m");
     },
@@ -238,11 +240,11 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      300s report web Running: a terminated ContainerStatusUnknown 137
-      300s web: create container a (attempt 1): it exited with code 137
-      300s report web Running: a waiting ContainerCreating (restarts: 1)
-      300s web: start container a (attempt 1)
-      300s report web Running, ready: a running (restarts: 1)"
+      310s report web Running: a terminated ContainerStatusUnknown 137
+      310s web: create container a (attempt 1): it exited with code 137
+      310s report web Running: a waiting ContainerCreating (restarts: 1)
+      310s web: start container a (attempt 1)
+      310s report web Running, ready: a running (restarts: 1)"
     `);
   },
 );
@@ -252,6 +254,7 @@ scenario(
   {
     async run(stage) {
       await stage.offer(makePod("web"));
+      await stage.advance("11s");
       stage.runtime.loseTrack(stage.idOf("a"));
       await stage.advance("6m");
     },
@@ -265,13 +268,13 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      300s report web Running: a terminated ContainerStatusUnknown 137
-      300s web: stop container a within 30s: its state is unknown
-      300s report web Running: a terminated Error 137
-      300s web: create container a (attempt 1): it exited with code 137
-      300s report web Running: a waiting ContainerCreating (restarts: 1)
-      300s web: start container a (attempt 1)
-      300s report web Running, ready: a running (restarts: 1)"
+      310s report web Running: a terminated ContainerStatusUnknown 137
+      310s web: stop container a within 30s: its state is unknown
+      310s report web Running: a terminated Error 137
+      310s web: create container a (attempt 1): it exited with code 137
+      310s report web Running: a waiting ContainerCreating (restarts: 1)
+      310s web: start container a (attempt 1)
+      310s report web Running, ready: a running (restarts: 1)"
     `);
   },
 );

@@ -140,7 +140,7 @@ scenario(
 scenario(
   "an audit that hangs keeps no pod from starting or restarting, and says nothing of what has begun since",
   {
-    before: (stage) => hang(stage, "listContainers", (about) => about === "", { from: 1, until: 330 }),
+    before: (stage) => hang(stage, "listContainers", (about) => about === "", { from: 300, until: 330 }),
     async run(stage) {
       await stage.offer(makePod("web"));
       await stage.advance("310s");

@@ -252,7 +252,8 @@ const sidecars: readonly Play[] = [
   ),
   {
     name: "sidecar-crashes",
-    spec: { ...notes, initContainers: [sidecar("side", script("exit 5"))] },
+    // Not before the application has begun.
+    spec: { ...notes, initContainers: [sidecar("side", script("sleep 1; exit 5"))] },
     ...inCrashLoop("side"),
   },
 ];

@@ -176,6 +176,14 @@ const momentary: readonly Entry[] = [
     reason: "a hook that fails at once ends its container before that may have set up a handler for SIGTERM",
   },
   {
+    // Whether its network is gone by then depends on the moment, on either side.
+    pod: /^static(-crash-loop)?$/,
+    field: "gone conditions[PodReadyToStartContainers].status",
+    kubelet: ["True", "False"],
+    berth: ["True", "False"],
+    reason: takenAway,
+  },
+  {
     pod: "static-crash-loop",
     field: `gone ${main}.state.waiting.reason`,
     kubelet: ["CrashLoopBackOff", undefined],

@@ -171,9 +171,10 @@ const momentary: readonly Entry[] = [
   {
     pod: /^post-start-(by-http-fails|without-command|fails)$/,
     field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
-    kubelet: ["143", "137"],
-    berth: ["143", "137"],
-    reason: "a hook that fails at once ends its container before that may have set up a handler for SIGTERM",
+    // With 2 ends what runs ahead of its command, runc's own process, on SIGTERM.
+    kubelet: ["143", "137", "2"],
+    berth: ["143", "137", "2"],
+    reason: "a hook that fails at once ends its container before that may have set up a handler for SIGTERM, or begun",
   },
   {
     // Whether its network is gone by then depends on the moment, on either side.

@@ -97,7 +97,7 @@ export async function httpGet(
       return await attempt(signal, wantsUpgrade(headers) ? ["http/1.1"] : ["h2", "http/1.1"]);
     } catch (error) {
       if (hasBegun || !isOfHttp2(error)) throw error;
-      // Servers that HTTP/2 makes less of are well by HTTP/1.1; the others have failed of what they were asked by first.
+      // HTTP/1.1 bears what HTTP/2 does not, such as headers of connections; where nothing does, the first failure is told.
       return await attempt(signal, ["http/1.1"]).catch(() => {
         throw error;
       });

@@ -1,7 +1,8 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:http2";
-import { createServer, type Server, type Socket } from "node:net";
+import type { Server, Socket } from "node:net";
 import type { ContainerId } from "../../proto/ids.ts";
+import { pour, serveTcp, type TcpServer } from "../../test/fakes/tcp-server.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
 import type { Enquiry } from "../translate/enquiry.ts";
 import { createAsk } from "./ask.ts";
@@ -23,27 +24,10 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as { readonly port: number }).port;
 }
 
-/** A server that does this to whoever connects; `left` resolves when a connection is over. */
-async function serve(treat: (socket: Socket) => void) {
-  const left = Promise.withResolvers<void>();
-  const server = createServer((socket) => {
-    socket.on("error", () => undefined);
-    socket.once("close", () => left.resolve());
-    socket.resume();
-    treat(socket);
-  });
-  return { port: await listen(server), left: left.promise };
-}
-
-/** Writes as long as anybody reads. */
-function pour(socket: Socket, piece: string): void {
-  const more = () => {
-    while (!socket.destroyed && socket.write(piece)) {
-      // The next one follows at once.
-    }
-  };
-  socket.on("drain", more);
-  more();
+async function serve(treat: (socket: Socket) => void): Promise<TcpServer> {
+  const server = await serveTcp(treat);
+  servers.push(server);
+  return server;
 }
 
 const onceAsked = (answer: (socket: Socket) => void) => (socket: Socket) =>

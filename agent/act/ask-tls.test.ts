@@ -4,6 +4,7 @@ import { createServer as createTcpServer, type Server, type Socket } from "node:
 import { createServer, type TLSSocket } from "node:tls";
 import type { ContainerId } from "../../proto/ids.ts";
 import { until } from "../../test/bed/until.ts";
+import { pour, serveTcp } from "../../test/fakes/tcp-server.ts";
 import { createTlsServer, type Received, reply } from "../../test/fakes/tls-server.ts";
 import { createAuthority } from "../../test/upstream/pki.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
@@ -217,17 +218,6 @@ const headersGoOn = frame(
 /** A promise of what `GET https:///` would be answered with. */
 const pushed = frame(5, 4, 1, Buffer.from([0, 0, 0, 2, 0x82, 0x87, 0x84]));
 
-/** Writes as long as anybody reads. */
-function pour(socket: TLSSocket, piece: Buffer): void {
-  const more = () => {
-    while (!socket.destroyed && socket.write(piece)) {
-      // The next one follows at once.
-    }
-  };
-  socket.on("drain", more);
-  more();
-}
-
 /** A server whose every frame is a test's own: it does this with who has asked by HTTP/2. */
 async function serveFrames(treat: (socket: TLSSocket) => void) {
   const open = new Set<TLSSocket>();
@@ -341,15 +331,10 @@ const strangers: readonly [sentence: string, treat: (socket: Socket) => void, wo
 ];
 for (const [sentence, treat, words, timeoutMs] of strangers)
   test(`a server that ${sentence} has failed, and is hung up on`, async () => {
-    const gone = Promise.withResolvers<void>();
-    const server = createTcpServer((socket) => {
-      socket.on("error", () => undefined);
-      socket.once("close", () => gone.resolve());
-      socket.resume();
-      treat(socket);
-    });
-    const host = `127.0.0.1:${await listen(server)}`;
+    const server = await serveTcp(treat);
+    closers.push(server.close);
+    const host = `127.0.0.1:${server.port}`;
     const outcome = await get(`https://${host}/`, timeoutMs === undefined ? {} : { timeoutMs });
     expect(outcome).toEqual({ result: "failure", message: `Get "https://${host}/": ${words.replace("HOST", host)}` });
-    await gone.promise;
+    await server.left;
   });

@@ -18,8 +18,8 @@ import {
   UpdateContainerResourcesRequest,
   UpdateContainerResourcesResponse,
 } from "../proto/cri/gen/api.ts";
-import { podUidLabel } from "../proto/cri/labels.ts";
 import type { ContainerId } from "../proto/ids.ts";
+import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
 import type { Connection } from "./connection.ts";
 import { absentIsFine, CriError } from "./error.ts";
 import { removeWithLeftTask } from "./left-task.ts";

@@ -10,8 +10,8 @@ import {
   StopPodSandboxRequest,
   StopPodSandboxResponse,
 } from "../proto/cri/gen/api.ts";
-import { podUidLabel } from "../proto/cri/labels.ts";
 import type { SandboxId } from "../proto/ids.ts";
+import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
 import type { Connection } from "./connection.ts";
 import { absentIsFine, CriError } from "./error.ts";
 import { removeSandboxWithLeftTask } from "./left-task.ts";

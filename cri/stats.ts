@@ -10,8 +10,8 @@ import {
   PodSandboxStatsRequest,
   PodSandboxStatsResponse,
 } from "../proto/cri/gen/api.ts";
-import { podUidLabel } from "../proto/cri/labels.ts";
 import type { ContainerId, SandboxId } from "../proto/ids.ts";
+import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
 import type { Connection } from "./connection.ts";
 import { CriError } from "./error.ts";
 import type { CallOptions, ContainerFilter, SandboxFilter } from "./runtime.ts";

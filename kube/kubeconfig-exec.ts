@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path/posix";
-import { getAt, jsonOf, type MapNode } from "../proto/yaml/node.ts";
+import { getAt, jsonOf, type MapNode } from "../proto/yaml/value-node.ts";
 import type { Cluster } from "./cluster.ts";
 import { type ExecPlugin, execApiVersions } from "./exec-plugin.ts";
 import { boolAt, mapAt, mapsAt, refuse, textAt, textsAt } from "./kubeconfig-field.ts";

@@ -1,4 +1,4 @@
-import type { ListNode, MapNode, Node } from "../proto/yaml/node.ts";
+import type { ListNode, MapNode, Node } from "../proto/yaml/value-node.ts";
 import { KubeError } from "./error.ts";
 
 /** `where` is `file:line`, or the file. */

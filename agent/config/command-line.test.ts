@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { Json } from "../../proto/yaml/node.ts";
+import type { Json } from "../../proto/yaml/value-node.ts";
 import { splitCommandLine } from "./command-line.ts";
 import { flagGroups } from "./flag-table.ts";
 import { describeProblem } from "./problem.ts";

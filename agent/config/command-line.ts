@@ -1,5 +1,5 @@
-import { shorten } from "../../proto/yaml/node.ts";
 import { parseBoolean } from "../../proto/yaml/scalar.ts";
+import { shorten } from "../../proto/yaml/value-node.ts";
 import type { Flag, FlagGroup } from "./flag.ts";
 import { nearestFlag } from "./nearest-flag.ts";
 import type { Problem } from "./problem.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Json, jsonOf, mergePatch, nodeOf } from "../../proto/yaml/node.ts";
+import { type Json, jsonOf, mergePatch, nodeOf } from "../../proto/yaml/value-node.ts";
 import type { Field } from "./field.ts";
 import { flagGroups } from "./flag-table.ts";
 import { loadConfig } from "./load.ts";

@@ -5,7 +5,7 @@ import {
   type TokenAttributes,
 } from "../../proto/kubelet/credential-provider.ts";
 import { YamlError } from "../../proto/yaml/error.ts";
-import { getAt, type Node, showNode } from "../../proto/yaml/node.ts";
+import { getAt, type Node, showNode } from "../../proto/yaml/value-node.ts";
 import { parseDuration } from "./duration.ts";
 import { describeCause, type Problem } from "./problem.ts";
 import type { ConfigFiles } from "./source.ts";

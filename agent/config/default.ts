@@ -7,7 +7,7 @@ import {
   type Node,
   nodeOf,
   setAt,
-} from "../../proto/yaml/node.ts";
+} from "../../proto/yaml/value-node.ts";
 import { parseDuration } from "./duration.ts";
 import type { Field } from "./field.ts";
 import type { Gates } from "./gates.ts";

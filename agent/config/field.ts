@@ -1,5 +1,5 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
-import type { Json } from "../../proto/yaml/node.ts";
+import type { Json } from "../../proto/yaml/value-node.ts";
 import type { CheckName } from "./check.ts";
 import type { FeatureGateName } from "./feature-gates.ts";
 

@@ -1,5 +1,5 @@
-import type { Json } from "../../proto/yaml/node.ts";
 import { parseBoolean, parseInteger } from "../../proto/yaml/scalar.ts";
+import type { Json } from "../../proto/yaml/value-node.ts";
 import { checks, isMemoryResource } from "./check.ts";
 import { parseDuration } from "./duration.ts";
 import type { Flag } from "./flag.ts";

@@ -1,4 +1,4 @@
-import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
+import { nearestName } from "../../proto/nearest-name.ts";
 import { type FeatureGate, type FeatureGateName, featureGates, heededGates } from "./feature-gates.ts";
 
 export type Gates = Readonly<Record<FeatureGateName, boolean>>;

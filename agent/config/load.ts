@@ -1,6 +1,6 @@
 import { resolve } from "node:path/posix";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
-import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "../../proto/yaml/node.ts";
+import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "../../proto/yaml/value-node.ts";
 import { splitCommandLine } from "./command-line.ts";
 import type { Config } from "./config.ts";
 import { findProviders, type ProvidersPlace } from "./credential-providers.ts";

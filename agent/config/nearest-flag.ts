@@ -1,4 +1,4 @@
-import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
+import { nearestName } from "../../proto/nearest-name.ts";
 import type { Flag } from "./flag.ts";
 
 /** The flag that was probably meant: two slips away, called like the field that it sets, or with its words cut short. */

@@ -1,5 +1,5 @@
 import { checkSubdomain } from "../../proto/kubernetes/validation/names.ts";
-import { shorten } from "../../proto/yaml/node.ts";
+import { shorten } from "../../proto/yaml/value-node.ts";
 import type { Problem } from "./problem.ts";
 
 const allowed =

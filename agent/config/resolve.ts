@@ -1,5 +1,5 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
-import type { Json } from "../../proto/yaml/node.ts";
+import type { Json } from "../../proto/yaml/value-node.ts";
 import type { ClusterPlace, Config, NodeConfig, RequestRate } from "./config.ts";
 import { parseDuration } from "./duration.ts";
 import { declaredGates } from "./feature-gates.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { defaultOrigin, emptyMap, type Json, jsonOf } from "../../proto/yaml/node.ts";
+import { defaultOrigin, emptyMap, type Json, jsonOf } from "../../proto/yaml/value-node.ts";
 import fields from "../../test/golden/kubelet-config.json" with { type: "json" };
 import kubeletDefaults from "../../test/golden/kubelet-config-defaults.json" with { type: "json" };
 import { checks } from "./check.ts";

@@ -1,4 +1,4 @@
-import { type Json, type MapNode, type Node, nodeOf, setAt, shorten } from "../../proto/yaml/node.ts";
+import { type Json, type MapNode, type Node, nodeOf, setAt, shorten } from "../../proto/yaml/value-node.ts";
 import type { GivenFlag } from "./command-line.ts";
 import { describeExpectation } from "./expectation.ts";
 import type { Flag } from "./flag.ts";

@@ -1,5 +1,5 @@
-import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
 import { parseTime, TimeError } from "../../proto/kubernetes/time.ts";
+import { nearestName } from "../../proto/nearest-name.ts";
 import {
   defaultOrigin,
   emptyMap,
@@ -8,7 +8,7 @@ import {
   type Node,
   type Scalar,
   showNode,
-} from "../../proto/yaml/node.ts";
+} from "../../proto/yaml/value-node.ts";
 import { checks } from "./check.ts";
 import { parseDuration } from "./duration.ts";
 import { describeExpectation, describeShape, valueType } from "./expectation.ts";

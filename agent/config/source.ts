@@ -1,6 +1,6 @@
 import { kubeletConfigApiVersion, kubeletConfigKind } from "../../proto/kubelet/config.ts";
 import { YamlError } from "../../proto/yaml/error.ts";
-import { emptyMap, type MapNode, showNode } from "../../proto/yaml/node.ts";
+import { emptyMap, type MapNode, showNode } from "../../proto/yaml/value-node.ts";
 import { describeCause, type Problem } from "./problem.ts";
 import { checkShape } from "./shape.ts";
 

@@ -1,5 +1,5 @@
-import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
-import { type MapNode, type Node, showNode } from "../../proto/yaml/node.ts";
+import { nearestName } from "../../proto/nearest-name.ts";
+import { type MapNode, type Node, showNode } from "../../proto/yaml/value-node.ts";
 import type { Problem } from "./problem.ts";
 
 /** Takes a value out of a node, or says what is wrong with it and takes nothing. `field` is its path. */

@@ -1,5 +1,5 @@
-import { nearestName } from "../../proto/kubernetes/nearest-name.ts";
-import { defaultOrigin, type Node, type Scalar, type ScalarNode, showNode } from "../../proto/yaml/node.ts";
+import { nearestName } from "../../proto/nearest-name.ts";
+import { defaultOrigin, type Node, type Scalar, type ScalarNode, showNode } from "../../proto/yaml/value-node.ts";
 import { checks, isMemoryResource } from "./check.ts";
 import { parseDuration } from "./duration.ts";
 import { describeExpectation } from "./expectation.ts";

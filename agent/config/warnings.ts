@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { defaultOrigin, type Json, jsonOf, type MapNode, type Node, shorten } from "../../proto/yaml/node.ts";
+import { defaultOrigin, type Json, jsonOf, type MapNode, type Node, shorten } from "../../proto/yaml/value-node.ts";
 import { parseDuration } from "./duration.ts";
 import type { Field } from "./field.ts";
 import { hasNoEffect } from "./gates.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { PodUid } from "../../proto/ids.ts";
-import { readTold } from "../../proto/kubernetes/told-shape.ts";
+import { readTold } from "../../proto/kubernetes/decode/lenient-decode.ts";
 import { nodeSettings, observedMachine } from "../../test/fakes/observed-node.ts";
 import { oddPod } from "../../test/fakes/odd-json.ts";
 import { answerTo, entered } from "./admission.ts";

@@ -1,12 +1,12 @@
-import { describeFieldError, type FieldError, invalid } from "../../proto/kubernetes/field-error.ts";
+import { checkPodShape } from "../../proto/kubernetes/decode/strict-decode.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { checkPodShape } from "../../proto/kubernetes/pod-shape.ts";
 import { type StaticPodSource, staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { staticPodReferences } from "../../proto/kubernetes/static-pod-references.ts";
-import { validatePod } from "../../proto/kubernetes/validation.ts";
+import { describeFieldError, type FieldError, invalid } from "../../proto/kubernetes/validation/field-error.ts";
+import { validatePod } from "../../proto/kubernetes/validation/pod.ts";
 import { readCanonicalJson } from "../../proto/yaml/canonical-json.ts";
 import { YamlError } from "../../proto/yaml/error.ts";
-import { type Json, jsonOf, type Node, shorten } from "../../proto/yaml/node.ts";
+import { type Json, jsonOf, type Node, shorten } from "../../proto/yaml/value-node.ts";
 
 /** A manifest's pod, or the one line that says why there is none. */
 export type ManifestReading =

@@ -2,10 +2,10 @@ import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import type { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
-import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
+import { readTold } from "../../proto/kubernetes/decode/lenient-decode.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { isCertainlyLater } from "../../proto/kubernetes/resource-version.ts";
-import { readTold } from "../../proto/kubernetes/told-shape.ts";
+import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
 import { createTrouble } from "./trouble.ts";
 
 export interface OwnNodeParts {

@@ -2,8 +2,8 @@ import { crc32 } from "node:zlib";
 import { type Files, FilesError } from "../../host/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import { describeFieldError, type FieldError } from "../../proto/kubernetes/field-error.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { describeFieldError, type FieldError } from "../../proto/kubernetes/validation/field-error.ts";
 import type { DesiredPod, Termination } from "../decide/desired.ts";
 
 /**
@@ -121,13 +121,13 @@ async function shapedAs(record: unknown): Promise<DesiredPod> {
 
 async function shapeErrors(pod: unknown): Promise<readonly FieldError[]> {
   // Loaded with the first record of a manifest: an agent without any has no need of it in its memory.
-  const { checkPodShape } = await import("../../proto/kubernetes/pod-shape.ts");
+  const { checkPodShape } = await import("../../proto/kubernetes/decode/strict-decode.ts");
   return checkPodShape({ apiVersion: "v1", kind: "Pod", ...(pod as object) }).errors ?? [];
 }
 
 /** An API server may be newer than this release, and has judged its pods itself. */
 async function oddities(pod: unknown): Promise<readonly FieldError[]> {
-  const { readTold } = await import("../../proto/kubernetes/told-shape.ts");
+  const { readTold } = await import("../../proto/kubernetes/decode/lenient-decode.ts");
   return [readTold("Pod", pod).problem ?? []].flat();
 }
 

@@ -7,6 +7,8 @@ import {
   PodSandboxState,
   type PodSandboxStatus,
 } from "../../proto/cri/gen/api.ts";
+import { signalNameOf } from "../../proto/cri/signal.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import {
   containerHashAnnotation,
   containerNameLabel,
@@ -14,9 +16,7 @@ import {
   podNameLabel,
   podNamespaceLabel,
   podUidLabel,
-} from "../../proto/cri/labels.ts";
-import { signalNameOf } from "../../proto/cri/signal.ts";
-import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+} from "../../proto/kubernetes/well-known-names.ts";
 import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
 
 /** To which pod a sandbox or container belongs; undefined for those that no kubelet has made. */

@@ -1,7 +1,10 @@
 import { relative } from "node:path/posix";
 import { type Files, FilesError } from "../../host/files.ts";
 import { ContainerState, type ContainerStatus } from "../../proto/cri/gen/api.ts";
-import { terminationMessagePathAnnotation, terminationMessagePolicyAnnotation } from "../../proto/cri/labels.ts";
+import {
+  terminationMessagePathAnnotation,
+  terminationMessagePolicyAnnotation,
+} from "../../proto/kubernetes/well-known-names.ts";
 
 /** What a container that has ended has left to say, as `status.containerStatuses[].state.terminated.message` shows it. */
 export interface LastWords {

@@ -1,7 +1,7 @@
 import { KubeError } from "../../kube/error.ts";
-import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
+import { readToldPod } from "../../proto/kubernetes/decode/api-pod.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { readToldPod } from "../../proto/kubernetes/told-pod.ts";
+import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
 
 /** Throws `KubeError` for what is no Pod as we know them: it counts like an answer that did not come. */
 export function readPod(answer: Pod): Pod {

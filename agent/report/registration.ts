@@ -4,9 +4,9 @@ import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
-import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
+import { readTold } from "../../proto/kubernetes/decode/lenient-decode.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
-import { readTold } from "../../proto/kubernetes/told-shape.ts";
+import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
 import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
 export interface RegistrationParts {

@@ -1,5 +1,8 @@
 import { ContainerConfig, type Signal } from "../../proto/cri/gen/api.ts";
 import type { ImageUser } from "../../proto/cri/image-user.ts";
+import { criSignalOf } from "../../proto/cri/signal.ts";
+import type { ContainerId } from "../../proto/ids.ts";
+import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
 import {
   containerHashAnnotation,
   containerNameLabel,
@@ -11,10 +14,7 @@ import {
   restartCountAnnotation,
   terminationMessagePathAnnotation,
   terminationMessagePolicyAnnotation,
-} from "../../proto/cri/labels.ts";
-import { criSignalOf } from "../../proto/cri/signal.ts";
-import type { ContainerId } from "../../proto/ids.ts";
-import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
+} from "../../proto/kubernetes/well-known-names.ts";
 import { utf8 } from "../../proto/utf8.ts";
 import { containerResources } from "./container-resources.ts";
 import { environmentOf } from "./env.ts";

@@ -1,8 +1,13 @@
 import { type LinuxContainerResources, PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
-import { crashesAnnotation, podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
 import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { dottedSysctl } from "../../proto/kubernetes/sysctl.ts";
+import {
+  crashesAnnotation,
+  podNameLabel,
+  podNamespaceLabel,
+  podUidLabel,
+} from "../../proto/kubernetes/well-known-names.ts";
 import { dnsOf } from "./dns.ts";
 import { kernelHostname } from "./hostname.ts";
 import { podLogFolder } from "./log-path.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ApiDocument } from "./generator/document.ts";
-import { renderShape } from "./generator/shape.ts";
+import { renderShape } from "./generator/shapes.ts";
 import { renderTypes } from "./generator/types.ts";
 import document from "./openapi.json" with { type: "json" };
 

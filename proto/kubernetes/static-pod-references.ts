@@ -1,5 +1,5 @@
-import { type FieldError, forbidden } from "./field-error.ts";
 import type { Container, EphemeralContainer, Pod, Volume, VolumeProjection } from "./gen/types.ts";
+import { type FieldError, forbidden } from "./validation/field-error.ts";
 
 /**
  * Everything in a pod that points to another API object. A static pod may have none, since the node may run it without an

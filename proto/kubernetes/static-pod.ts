@@ -1,5 +1,5 @@
-import { defaultPod } from "./defaults.ts";
-import { fnv128a } from "./fnv.ts";
+import { fnv128a } from "../fnv.ts";
+import { defaultPod } from "./defaults/pod.ts";
 import type { Pod, Toleration } from "./gen/types.ts";
 
 /** Where a static pod was read from. */

@@ -1,4 +1,4 @@
-import { deepest, type Json } from "./node.ts";
+import { deepest, type Json } from "./value-node.ts";
 
 /**
  * The value of a text that is JSON just as a program writes it: compact, or indented throughout by the same blanks. Undefined for any

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { YamlError } from "./error.ts";
-import { type Json, jsonOf } from "./node.ts";
 import { parseYaml } from "./parse.ts";
+import { type Json, jsonOf } from "./value-node.ts";
 
 function read(text: string): Json | undefined {
   const node = parseYaml(text, "f");

@@ -11,9 +11,9 @@ import {
   type Node as YamlNode,
 } from "yaml";
 import { YamlError, type YamlProblem } from "./error.ts";
-import type { MapNode, Node } from "./node.ts";
-import { deepest, shorten } from "./node.ts";
 import { readPlainScalar } from "./scalar.ts";
+import type { MapNode, Node } from "./value-node.ts";
+import { deepest, shorten } from "./value-node.ts";
 
 const mostValues = 50_000;
 const mostSyntaxErrors = 5;

@@ -1,4 +1,4 @@
-import type { Scalar } from "./node.ts";
+import type { Scalar } from "./value-node.ts";
 
 const words: ReadonlyMap<string, Scalar> = new Map<string, Scalar>([
   ...["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"].map((word) => [word, true] as const),

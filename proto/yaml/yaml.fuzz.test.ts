@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { YamlError } from "./error.ts";
-import { jsonOf } from "./node.ts";
 import { parseYaml } from "./parse.ts";
+import { jsonOf } from "./value-node.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;

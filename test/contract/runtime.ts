@@ -10,8 +10,8 @@ import {
   PodSandboxState,
   SupplementalGroupsPolicy,
 } from "../../proto/cri/gen/api.ts";
-import { podUidLabel } from "../../proto/cri/labels.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { until } from "../bed/until.ts";
 import type { Command, Program } from "../fakes/runtime.ts";
 

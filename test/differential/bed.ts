@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Kube } from "../../kube/client.ts";
 import { nodes, services } from "../../kube/resource.ts";
 import { ListPodSandboxRequest, ListPodSandboxResponse } from "../../proto/cri/gen/api.ts";
-import { podUidLabel } from "../../proto/cri/labels.ts";
+import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { type Containerd, startContainerd } from "../bed/containerd.ts";
 import { callCri } from "../bed/cri-call.ts";
 import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
-import { podUidLabel } from "../../proto/cri/labels.ts";
+import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import type { ContainerdVersion } from "../bed/containerd.ts";
 import { until } from "../bed/until.ts";
 import { randomOf } from "../random.ts";

@@ -13,7 +13,7 @@ import {
   StopContainerRequest,
   StopContainerResponse,
 } from "../../proto/cri/gen/api.ts";
-import { containerNameLabel, podUidLabel } from "../../proto/cri/labels.ts";
+import { containerNameLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import type { ContainerdVersion } from "../bed/containerd.ts";
 import { callCri } from "../bed/cri-call.ts";
 import { busyboxImage } from "../bed/images.ts";

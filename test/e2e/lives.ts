@@ -9,7 +9,7 @@ import {
   TaskExit,
   TaskStart,
 } from "../../proto/cri/gen/containerd-events.ts";
-import { containerNameLabel, podUidLabel } from "../../proto/cri/labels.ts";
+import { containerNameLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import type { Containerd } from "../bed/containerd.ts";
 import { callCri } from "../bed/cri-call.ts";
 import { until } from "../bed/until.ts";

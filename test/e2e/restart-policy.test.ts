@@ -3,7 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/pod-list.ts";
 import { ContainerState } from "../../proto/cri/gen/api.ts";
-import { podNameLabel } from "../../proto/cri/labels.ts";
+import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { until } from "../bed/until.ts";
 import { ignoringSigterm, podOf, script, upUntilStopped } from "./manifest.ts";
 import { hasPrinted, type Node, startNode } from "./node.ts";

@@ -3,7 +3,7 @@ import type { Clock } from "../../host/clock.ts";
 import { errorOfStatus, type KubeError } from "../../kube/error.ts";
 import type { KubeList } from "../../kube/list.ts";
 import type { KubeObject, Selector } from "../../kube/resource.ts";
-import { defaultPod } from "../../proto/kubernetes/defaults.ts";
+import { defaultPod } from "../../proto/kubernetes/defaults/pod.ts";
 import type { ObjectMeta, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime, parseTime } from "../../proto/kubernetes/time.ts";
 import { isWithin, type Target } from "./kube-target.ts";

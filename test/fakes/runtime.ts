@@ -32,8 +32,8 @@ import {
   type UserNamespace,
   VersionResponse,
 } from "../../proto/cri/gen/api.ts";
-import { podUidLabel } from "../../proto/cri/labels.ts";
 import type { ContainerId, ImageRef, PodUid, SandboxId } from "../../proto/ids.ts";
+import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 
 export type RuntimeVerb = Exclude<keyof Runtime, "events">;
 /** What a call is about, as the journal shows it: "web/a #0", an id, an image. */

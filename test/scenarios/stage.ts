@@ -17,7 +17,7 @@ import type { ContainerId } from "../../proto/ids.ts";
 import type { ContainerStatus, EphemeralContainer, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 // The agent loads them with the first probe and the first record, which takes real time: no play has any.
 import "../../agent/act/ask.ts";
-import "../../proto/kubernetes/pod-shape.ts";
+import "../../proto/kubernetes/decode/strict-decode.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, rest } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { NamespaceMode } from "../../proto/cri/gen/api.ts";
-import { describeFieldError } from "../../proto/kubernetes/field-error.ts";
-import { validatePod } from "../../proto/kubernetes/validation.ts";
+import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
+import { validatePod } from "../../proto/kubernetes/validation/pod.ts";
 import { scenario } from "./scenario.ts";
 import { createStage, makePod, type Stage } from "./stage.ts";
 

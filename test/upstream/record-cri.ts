@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Client, credentials } from "@grpc/grpc-js";
 import * as api from "../../proto/cri/gen/api.ts";
 import { Envelope, SubscribeRequest } from "../../proto/cri/gen/containerd-events.ts";
-import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/cri/labels.ts";
+import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images.ts";
 import { until } from "../bed/until.ts";

@@ -1,4 +1,4 @@
-import { duplicate, type FieldError, forbidden, invalid } from "../field-error.ts";
+import { duplicate, type FieldError, forbidden, invalid } from "./field-error.ts";
 
 export type FieldErrors = readonly FieldError[];
 

@@ -1,7 +1,7 @@
-import { duplicate, type FieldError, forbidden, invalid, required, tooMany, unsupported } from "../field-error.ts";
 import type { Container, ContainerPort, PodSpec } from "../gen/types.ts";
 import { checkRange, checkUnique, errorIf, type FieldErrors, forEach } from "./checks.ts";
 import { validateEnv, validateEnvFrom } from "./environment.ts";
+import { duplicate, type FieldError, forbidden, invalid, required, tooMany, unsupported } from "./field-error.ts";
 import { validateLifecycle, validateProbe } from "./handlers.ts";
 import { validateMounts } from "./mounts.ts";
 import { checkIp, checkLabel, checkOptional, checkPortName, checkPortNumber, checkRequired } from "./names.ts";

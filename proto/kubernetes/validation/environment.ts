@@ -1,4 +1,3 @@
-import { invalid, notFound, required, unsupported } from "../field-error.ts";
 import type {
   EnvFromSource,
   EnvVar,
@@ -9,6 +8,7 @@ import type {
 } from "../gen/types.ts";
 import { compareQuantities, formatQuantity, parseQuantity } from "../quantity.ts";
 import { errorIf, type FieldErrors, forEach } from "./checks.ts";
+import { invalid, notFound, required, unsupported } from "./field-error.ts";
 import {
   checkDataKey,
   checkEnvName,

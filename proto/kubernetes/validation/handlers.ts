@@ -1,6 +1,6 @@
-import { forbidden, invalid, required } from "../field-error.ts";
 import type { Lifecycle, LifecycleHandler, PodSpec, Probe } from "../gen/types.ts";
 import { checkAtMostOne, checkNotNegative, errorIf, type FieldErrors } from "./checks.ts";
+import { forbidden, invalid, required } from "./field-error.ts";
 import { checkPort, checkPortNumber } from "./names.ts";
 
 type Handler = Pick<Probe, "exec" | "grpc" | "httpGet" | "tcpSocket"> & Pick<LifecycleHandler, "sleep">;

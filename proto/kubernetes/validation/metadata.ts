@@ -1,7 +1,7 @@
 import { utf8 } from "../../utf8.ts";
-import { type FieldError, required, tooLong } from "../field-error.ts";
 import type { ObjectMeta } from "../gen/types.ts";
 import { errorIf, type FieldErrors } from "./checks.ts";
+import { type FieldError, required, tooLong } from "./field-error.ts";
 import { checkLabel, checkLabelValue, checkOptional, checkQualifiedName, checkSubdomain } from "./names.ts";
 
 const mostAnnotationBytes = 256 * 1024;

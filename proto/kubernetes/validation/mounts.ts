@@ -1,6 +1,6 @@
-import { forbidden, invalid, notFound } from "../field-error.ts";
 import type { Container, EphemeralContainer, PodSpec, Volume, VolumeMount } from "../gen/types.ts";
 import { errorIf, type FieldErrors, forEach } from "./checks.ts";
+import { forbidden, invalid, notFound } from "./field-error.ts";
 import { checkDescendingPath, checkNoBacksteps, checkOptional, checkRequired } from "./names.ts";
 
 type AnyContainer = Container | EphemeralContainer;

@@ -1,6 +1,6 @@
-import { invalid, required } from "../field-error.ts";
 import type { IntOrString } from "../gen/types.ts";
 import { checkRange, errorIf, type FieldErrors } from "./checks.ts";
+import { invalid, required } from "./field-error.ts";
 
 const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

@@ -1,6 +1,6 @@
-import { forbidden, invalid, required } from "../field-error.ts";
 import type { PodDNSConfig, PodSpec, Toleration } from "../gen/types.ts";
 import { checkNotNegative, checkRange, errorIf, type FieldErrors, forEach } from "./checks.ts";
+import { forbidden, invalid, required } from "./field-error.ts";
 import { validateLabels } from "./metadata.ts";
 import {
   checkIp,

@@ -1,7 +1,7 @@
-import { type FieldError, forbidden, invalid, required, unsupported } from "../field-error.ts";
 import type { ResourceRequirements } from "../gen/types.ts";
 import { compareQuantities, formatQuantity, parseQuantity, type Quantity, toScaled } from "../quantity.ts";
 import { errorIf, type FieldErrors } from "./checks.ts";
+import { type FieldError, forbidden, invalid, required, unsupported } from "./field-error.ts";
 import { checkQualifiedName } from "./names.ts";
 
 const standard = ["cpu", "memory", "ephemeral-storage"];

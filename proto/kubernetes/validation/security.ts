@@ -1,6 +1,6 @@
-import { duplicate, type FieldError, forbidden, invalid, required } from "../field-error.ts";
 import type { AppArmorProfile, PodSpec, SeccompProfile, SecurityContext, Sysctl } from "../gen/types.ts";
 import { checkRange, errorIf, type FieldErrors, forEach } from "./checks.ts";
+import { duplicate, type FieldError, forbidden, invalid, required } from "./field-error.ts";
 import { checkDescendingPath, checkRequired } from "./names.ts";
 
 const largestId = 2 ** 31 - 1;

@@ -1,8 +1,8 @@
-import { type FieldError, forbidden, invalid, required, unsupported } from "../field-error.ts";
 import type { DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection } from "../gen/types.ts";
 import { compareQuantities, parseQuantity } from "../quantity.ts";
 import { checkAtMostOne, checkRange, checkUnique, errorIf, type FieldErrors, forEach } from "./checks.ts";
 import { validateFieldRef, validateResourceFieldRef } from "./environment.ts";
+import { type FieldError, forbidden, invalid, required, unsupported } from "./field-error.ts";
 import { checkLabel, checkLocalPath, checkNoBacksteps, checkRequired, checkSubdomain } from "./names.ts";
 
 const zero = parseQuantity("0");

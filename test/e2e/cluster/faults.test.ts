@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
-import { podNameLabel } from "../../../proto/cri/labels.ts";
+import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { until } from "../../bed/until.ts";
 import { randomOf } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";

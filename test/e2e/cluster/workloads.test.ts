@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { podUidLabel } from "../../../proto/cri/labels.ts";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
+import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { busyboxImage, webImage, webPage } from "../../bed/images.ts";
 import { until } from "../../bed/until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";

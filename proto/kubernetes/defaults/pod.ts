@@ -1,7 +1,7 @@
-import { defaultContainer } from "./defaults/containers.ts";
-import { defaultPodResources, defaultResourceList } from "./defaults/resources.ts";
-import { defaultVolume } from "./defaults/volumes.ts";
-import type { Pod, PodSpec } from "./gen/types.ts";
+import type { Pod, PodSpec } from "../gen/types.ts";
+import { defaultContainer } from "./containers.ts";
+import { defaultPodResources, defaultResourceList } from "./resources.ts";
+import { defaultVolume } from "./volumes.ts";
 
 /**
  * A pod that no API server has seen, with the values an API server would have filled in, so that every pod has them

@@ -1,8 +1,8 @@
-import { type FieldError, invalid, wrongType } from "./field-error.ts";
-import { shapes } from "./gen/shapes.ts";
-import type { Node, Pod } from "./gen/types.ts";
-import { typeName, zeroValue } from "./pod-shape.ts";
-import { parseQuantity, QuantityError } from "./quantity.ts";
+import { shapes } from "../gen/shapes.ts";
+import type { Node, Pod } from "../gen/types.ts";
+import { parseQuantity, QuantityError } from "../quantity.ts";
+import { type FieldError, invalid, wrongType } from "../validation/field-error.ts";
+import { typeName, zeroValue } from "./strict-decode.ts";
 
 interface Kinds {
   readonly Node: Node;

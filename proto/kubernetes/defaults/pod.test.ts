@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import golden from "../../test/golden/pod-defaults.json" with { type: "json" };
-import { defaultPod } from "./defaults.ts";
-import type { Pod, PodSpec } from "./gen/types.ts";
+import golden from "../../../test/golden/pod-defaults.json" with { type: "json" };
+import type { Pod, PodSpec } from "../gen/types.ts";
+import { defaultPod } from "./pod.ts";
 
 const rows = golden as unknown as readonly { readonly name: string; readonly pod: Pod; readonly spec: PodSpec }[];
 

@@ -1,9 +1,9 @@
-import { type FieldError, invalid, required, unknownField, unsupported, wrongType } from "./field-error.ts";
-import { enums, shapes } from "./gen/shapes.ts";
-import type { Pod } from "./gen/types.ts";
-import { nearestName } from "./nearest-name.ts";
-import { parseQuantity, QuantityError } from "./quantity.ts";
-import { parseTime, TimeError } from "./time.ts";
+import { nearestName } from "../../nearest-name.ts";
+import { enums, shapes } from "../gen/shapes.ts";
+import type { Pod } from "../gen/types.ts";
+import { parseQuantity, QuantityError } from "../quantity.ts";
+import { parseTime, TimeError } from "../time.ts";
+import { type FieldError, invalid, required, unknownField, unsupported, wrongType } from "../validation/field-error.ts";
 
 export type PodShape =
   | { readonly pod: Pod; readonly errors?: never }

@@ -1,4 +1,4 @@
-import { utf8 } from "../utf8.ts";
+import { utf8 } from "./utf8.ts";
 
 const offsetBasis = 0x6c62272e07bb014262b821756295c58dn;
 const prime = 0x0000000001000000000000000000013bn;

@@ -1,10 +1,10 @@
+import type { Pod } from "../gen/types.ts";
+import { validateContainers } from "./containers.ts";
 import type { FieldError } from "./field-error.ts";
-import type { Pod } from "./gen/types.ts";
-import { validateContainers } from "./validation/containers.ts";
-import { validateMetadata } from "./validation/metadata.ts";
-import { validatePodSpec } from "./validation/pod-spec.ts";
-import { validatePodSecurity } from "./validation/security.ts";
-import { validateVolumes } from "./validation/volumes.ts";
+import { validateMetadata } from "./metadata.ts";
+import { validatePodSpec } from "./pod-spec.ts";
+import { validatePodSecurity } from "./security.ts";
+import { validateVolumes } from "./volumes.ts";
 
 /**
  * Everything that is wrong with a pod that no API server has seen; empty when nothing is. The pod has the right shape

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { describeFieldError } from "./field-error.ts";
-import { readTold } from "./told-shape.ts";
+import { describeFieldError } from "../validation/field-error.ts";
+import { readTold } from "./lenient-decode.ts";
 
 const pod = (spec: object, more: object = {}) => ({
   metadata: { name: "web", uid: "u", namespace: "shop" },

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import goldenDefaults from "../../test/golden/pod-defaults.json" with { type: "json" };
-import goldenErrors from "../../test/golden/pod-errors.json" with { type: "json" };
-import { defaultPod } from "./defaults.ts";
+import goldenDefaults from "../../../test/golden/pod-defaults.json" with { type: "json" };
+import goldenErrors from "../../../test/golden/pod-errors.json" with { type: "json" };
+import { checkPodShape } from "../decode/strict-decode.ts";
+import { defaultPod } from "../defaults/pod.ts";
 import { describeFieldError, type FieldError } from "./field-error.ts";
-import { checkPodShape } from "./pod-shape.ts";
-import { validatePod } from "./validation.ts";
+import { validatePod } from "./pod.ts";
 
 interface GoldenRow {
   readonly name: string;

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { oddJson, oddPod } from "../../test/fakes/odd-json.ts";
-import goldenErrors from "../../test/golden/pod-errors.json" with { type: "json" };
-import { defaultPod } from "./defaults.ts";
-import { describeFieldError } from "./field-error.ts";
-import { checkPodShape } from "./pod-shape.ts";
-import { staticPod } from "./static-pod.ts";
-import { staticPodReferences } from "./static-pod-references.ts";
-import { validatePod } from "./validation.ts";
+import { oddJson, oddPod } from "../../../test/fakes/odd-json.ts";
+import goldenErrors from "../../../test/golden/pod-errors.json" with { type: "json" };
+import { defaultPod } from "../defaults/pod.ts";
+import { staticPod } from "../static-pod.ts";
+import { staticPodReferences } from "../static-pod-references.ts";
+import { describeFieldError } from "../validation/field-error.ts";
+import { validatePod } from "../validation/pod.ts";
+import { checkPodShape } from "./strict-decode.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const timeoutMs = 5_000 + numRuns;

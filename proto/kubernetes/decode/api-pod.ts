@@ -1,6 +1,6 @@
-import { required } from "./field-error.ts";
-import type { Pod } from "./gen/types.ts";
-import { readTold, type Told } from "./told-shape.ts";
+import type { Pod } from "../gen/types.ts";
+import { required } from "../validation/field-error.ts";
+import { readTold, type Told } from "./lenient-decode.ts";
 
 /**
  * The pod that an API server tells of, or what keeps it from being one: that it cannot be read, or lacks what every pod has. Whether its

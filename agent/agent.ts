@@ -1,4 +1,5 @@
 import type { Runtime } from "../cri/runtime.ts";
+import { createLimiter } from "../host/async/token-bucket.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { ContainerId, PodUid } from "../proto/ids.ts";
@@ -7,7 +8,6 @@ import type { Container, Node, Pod } from "../proto/kubernetes/gen/types.ts";
 import { type ActScene, act, type Done } from "./act/act.ts";
 import type { MakeProviders } from "./act/credential-providers.ts";
 import { explain } from "./act/explain.ts";
-import { createLimiter } from "./act/limiter.ts";
 import { createLogLinks, type LogLinks } from "./act/log-links.ts";
 import type { LoginFiles } from "./act/node-logins.ts";
 import { createPullQueue } from "./act/pull-queue.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../host/clock.ts";
-import type { Files } from "../host/files.ts";
+import type { Files } from "../host/fs/files.ts";
 import type { Log } from "../host/log.ts";
 import type { Kube } from "../kube/client.ts";
 import type { PodUid } from "../proto/ids.ts";

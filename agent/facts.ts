@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import type { Clock } from "../host/clock.ts";
-import { type Files, FilesError, toFilesError } from "../host/files.ts";
+import { type Files, FilesError, toFilesError } from "../host/fs/files.ts";
 import type { Machine } from "../host/machine.ts";
 import type { Proc } from "../host/proc.ts";
 import type { Config } from "./config/config.ts";

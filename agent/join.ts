@@ -1,7 +1,7 @@
 import type { CriRuntime } from "../cri/client.ts";
 import type { Clock } from "../host/clock.ts";
 import { createExec } from "../host/exec.ts";
-import type { Files } from "../host/files.ts";
+import type { Files } from "../host/fs/files.ts";
 import type { Log } from "../host/log.ts";
 import type { Proc } from "../host/proc.ts";
 import { createKube } from "../kube/client.ts";

@@ -1,14 +1,14 @@
 import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createExec } from "../host/exec.ts";
-import { createFiles, type Files } from "../host/files.ts";
+import { createFiles, type Files } from "../host/fs/files.ts";
+import { createMounts } from "../host/fs/mounts.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log } from "../host/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
-import { createGiveBack } from "../host/memory.ts";
-import { createMounts } from "../host/mounts.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
+import { createGiveBack } from "../host/release-memory.ts";
 import type { Node, Pod } from "../proto/kubernetes/gen/types.ts";
 import { loginFiles } from "./act/node-logins.ts";
 import { type Agent, type AgentParts, createAgent, type PodSource } from "./agent.ts";

@@ -1,5 +1,5 @@
 import { socketPathOf } from "../cri/endpoint.ts";
-import { createFiles, type Files, FilesError } from "../host/files.ts";
+import { createFiles, type Files, FilesError } from "../host/fs/files.ts";
 import { type LockResult, realPathAhead, takeLock } from "../host/lock.ts";
 import type { Log } from "../host/log.ts";
 import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path/posix";
 import type { Clock } from "../host/clock.ts";
 import type { Exec } from "../host/exec.ts";
-import { type Files, FilesError } from "../host/files.ts";
+import { type Files, FilesError } from "../host/fs/files.ts";
 import type { Log } from "../host/log.ts";
 import type { MakeProviders } from "./act/credential-providers.ts";
 import type { Config } from "./config/config.ts";

@@ -1,6 +1,6 @@
 import { type Exec, ExecError } from "../host/exec.ts";
-import type { Files } from "../host/files.ts";
-import { FilesError } from "../host/files.ts";
+import type { Files } from "../host/fs/files.ts";
+import { FilesError } from "../host/fs/files.ts";
 import type { Config } from "./config/config.ts";
 import { failStart, StartError } from "./start-error.ts";
 import { type IdSpace, idSpaceOf, type Subids } from "./translate/id-space.ts";

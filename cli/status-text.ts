@@ -1,5 +1,5 @@
 import type { AgentStatus, ClusterStatus, ConnectionStatus, Upkeep } from "../agent/serve/agent-status.ts";
-import { inOneLine } from "../host/one-line.ts";
+import { inOneLine } from "../host/escape-control.ts";
 import { ageOf } from "./age.ts";
 
 type Row = readonly [name: string, text: string];

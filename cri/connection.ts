@@ -9,8 +9,8 @@ import {
   setLogVerbosity,
 } from "@grpc/grpc-js";
 import type { Clock } from "../host/clock.ts";
-import { statusCodes } from "../host/grpc-codes.ts";
 import type { Log } from "../host/log.ts";
+import { statusCodes } from "../proto/grpc-status-codes.ts";
 import { CriError } from "./error.ts";
 import { type CallRecord, createCallMetrics, type VerbMetrics } from "./metrics.ts";
 import type { Verb } from "./verb.ts";

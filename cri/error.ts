@@ -1,4 +1,4 @@
-import type { statusCodes } from "../host/grpc-codes.ts";
+import type { statusCodes } from "../proto/grpc-status-codes.ts";
 
 export type CriCode = Exclude<(typeof statusCodes)[number], "OK">;
 

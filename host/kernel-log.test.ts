@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FakeClock } from "../test/fakes/clock.ts";
-import { FilesError } from "./files.ts";
+import { FilesError } from "./fs/files.ts";
 import { createKernelLog, hearAll } from "./kernel-log.ts";
 
 let folder: string;

@@ -2,7 +2,7 @@ import { FFIType } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
 import { isatty } from "node:tty";
 import { type Clock, sleep } from "./clock.ts";
-import { FilesError, toFilesError } from "./files.ts";
+import { FilesError, toFilesError } from "./fs/files.ts";
 import { NO_LIBC, openLibc } from "./libc.ts";
 
 export interface KernelListener {

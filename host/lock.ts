@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { constants as ofSystem } from "node:os";
 import { basename, dirname, join } from "node:path/posix";
-import { FilesError, toFilesError } from "./files.ts";
+import { FilesError, toFilesError } from "./fs/files.ts";
 import { NO_LIBC, openLibc } from "./libc.ts";
 
 /** What became of the wish to be the only one: the lock, or whoever has it. */

@@ -1,5 +1,5 @@
 import pino from "pino";
-import { inOneLine } from "./one-line.ts";
+import { inOneLine } from "./escape-control.ts";
 
 /** Fields use Kubernetes' names: `namespace`, `pod`, `uid`, `container`, `image`; errors go into `err`. */
 export type LogFields = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 import type { Clock } from "../host/clock.ts";
-import { type Files, FilesError } from "../host/files.ts";
+import { type Files, FilesError } from "../host/fs/files.ts";
 import type { Log } from "../host/log.ts";
 import { KubeError } from "./error.ts";
 import { createKept } from "./kept.ts";

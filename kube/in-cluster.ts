@@ -1,6 +1,6 @@
 import { isIPv6 } from "node:net";
 import type { Clock } from "../host/clock.ts";
-import type { Files } from "../host/files.ts";
+import type { Files } from "../host/fs/files.ts";
 import type { Log } from "../host/log.ts";
 import type { Cluster, ClusterSource } from "./cluster.ts";
 import { createCredentials, readText } from "./credentials.ts";

@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path/posix";
 import type { Clock } from "../host/clock.ts";
 import type { Exec } from "../host/exec.ts";
-import { type Files, FilesError } from "../host/files.ts";
+import { type Files, FilesError } from "../host/fs/files.ts";
 import type { Log } from "../host/log.ts";
 import { YamlError } from "../proto/yaml/error.ts";
 import { parseYaml } from "../proto/yaml/parse.ts";

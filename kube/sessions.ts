@@ -1,6 +1,6 @@
+import { createTold } from "../host/async/event-source.ts";
 import { type Clock, type Instant, sleep } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import { createTold } from "../host/told.ts";
 import { isSamePlace } from "./cluster.ts";
 import { orAborted } from "./deadline.ts";
 import { KubeError } from "./error.ts";

@@ -1,7 +1,7 @@
 import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
-import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "../../host/dial.ts";
-import { createKnock } from "../../host/knock.ts";
+import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "../../probe-net/http.ts";
+import { createKnock } from "../../probe-net/tcp-connect.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
 import { formatGoDuration } from "../decide/go-duration.ts";
@@ -166,7 +166,7 @@ async function runGrpc(
   options: DialOptions,
 ): Promise<ProbeOutcome> {
   // Loaded only where it is used: few containers are asked by gRPC.
-  const { checkGrpcHealth, servingStatuses } = await import("../../host/grpc-health.ts");
+  const { checkGrpcHealth, servingStatuses } = await import("../../probe-net/grpc-health.ts");
   const within = formatGoDuration(options.timeoutMs);
   try {
     const status = await checkGrpcHealth(host, port, { service, userAgent }, options);

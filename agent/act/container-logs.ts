@@ -1,4 +1,4 @@
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { attemptOfLog } from "../decide/log-name.ts";
 import { containerLogPath, podLogFolder } from "../translate/log-path.ts";

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createFiles } from "../../host/files.ts";
+import { createFiles } from "../../host/fs/files.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { readEnvFiles } from "./env-files.ts";
 

@@ -1,4 +1,4 @@
-import { type Files, FilesError } from "../../host/files.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { fromUtf8 } from "../../proto/utf8.ts";
 import { parseEnvFile } from "../translate/env-file.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { type CriCode, CriError } from "../../cri/error.ts";
-import { FilesError } from "../../host/files.ts";
+import { FilesError } from "../../host/fs/files.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import type { Action, ActionKind } from "../decide/action.ts";
 import { TranslateError } from "../translate/translate-error.ts";

@@ -1,6 +1,6 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { containerNamed } from "../../proto/kubernetes/containers.ts";
 import type { Container, LifecycleHandler, Pod } from "../../proto/kubernetes/gen/types.ts";

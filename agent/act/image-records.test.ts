@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
-import { FilesError } from "../../host/files.ts";
+import { FilesError } from "../../host/fs/files.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { createImageRecords } from "./image-records.ts";

@@ -1,8 +1,8 @@
 import { CriError } from "../../cri/error.ts";
+import { createTold } from "../../host/async/event-source.ts";
 import type { Clock } from "../../host/clock.ts";
-import { FilesError } from "../../host/files.ts";
+import { FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
-import { createTold } from "../../host/told.ts";
 import {
   decodePullIntent,
   type ImagePullCredentials,

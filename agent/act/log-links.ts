@@ -1,5 +1,5 @@
 import { dirname } from "node:path/posix";
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { ObservedContainer, ObservedPod } from "../decide/observed.ts";
 import { containerLogPath, logLinkName, podLogFolder } from "../translate/log-path.ts";

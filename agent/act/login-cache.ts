@@ -1,5 +1,5 @@
-import { createBoundedMap } from "../../host/bounded-map.ts";
 import type { Clock } from "../../host/clock.ts";
+import { createBoundedMap } from "../../host/lru-map.ts";
 import type { CredentialProviderResponse } from "../../proto/kubelet/credential-provider.ts";
 import type { RegistryLogins } from "../translate/registry-logins.ts";
 

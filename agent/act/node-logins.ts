@@ -1,5 +1,5 @@
 import { join } from "node:path/posix";
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import { type LoginsFormat, type RegistryLogins, readLogins } from "../translate/registry-logins.ts";
 
 /** Absolute paths of files with the node's own logins, in the order in which they are looked for. */

@@ -1,4 +1,4 @@
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import { encodePullIntent } from "../../proto/kubelet/image-records.ts";
 import { imageOf } from "../decide/image.ts";
 import { fileNameOf, writeRecord } from "./pulled-records.ts";

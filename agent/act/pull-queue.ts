@@ -1,5 +1,5 @@
+import { createLimiter } from "../../host/async/token-bucket.ts";
 import type { Clock } from "../../host/clock.ts";
-import { createLimiter } from "./limiter.ts";
 
 /** Rations image pulls: how many at once, and how many a second. */
 export interface PullQueue {

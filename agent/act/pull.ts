@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { asRpcError, type CriCode, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import { AuthConfig } from "../../proto/cri/gen/api.ts";
 import type { ImagePullCredentials } from "../../proto/kubelet/image-records.ts";
 import { allContainers } from "../../proto/kubernetes/containers.ts";

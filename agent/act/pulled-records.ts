@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { createBoundedMap } from "../../host/bounded-map.ts";
-import { type Files, FilesError } from "../../host/files.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
+import { createBoundedMap } from "../../host/lru-map.ts";
 import { decodePulledRecord, encodePulledRecord, type ImagePulledRecord } from "../../proto/kubelet/image-records.ts";
 
 /** The files with records of images. */

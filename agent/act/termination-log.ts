@@ -1,4 +1,4 @@
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { containerFolder, terminationLog, terminationMessagePath } from "../translate/volumes.ts";
 

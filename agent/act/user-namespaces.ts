@@ -1,4 +1,4 @@
-import { type Files, FilesError } from "../../host/files.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
 import { type IdSpace, nextRange } from "../translate/id-space.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import {

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/p
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createFiles } from "../../host/files.ts";
+import { createFiles } from "../../host/fs/files.ts";
 import type { Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { type PodDisk, prepareVolumes, removePodFiles, removeVolumes } from "./volume.ts";

@@ -1,4 +1,4 @@
-import { type FileKind, type Files, FilesError } from "../../host/files.ts";
+import { type FileKind, type Files, FilesError } from "../../host/fs/files.ts";
 import type { HostPathVolumeSource, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import { podLogFolder } from "../translate/log-path.ts";
 import { TranslateError } from "../translate/translate-error.ts";

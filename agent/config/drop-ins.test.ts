@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createFiles } from "../../host/files.ts";
+import { createFiles } from "../../host/fs/files.ts";
 import { findDropIns } from "./drop-ins.ts";
 import { loadConfig } from "./load.ts";
 

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path/posix";
-import type { FileChanged, FileStat, Files } from "../../host/files.ts";
+import type { FileChanged, FileStat, Files } from "../../host/fs/files.ts";
 
 interface Folder {
   readonly path: string;

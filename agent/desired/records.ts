@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import { type Files, FilesError } from "../../host/files.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";

@@ -1,5 +1,5 @@
-import { createBoundedMap } from "../../host/bounded-map.ts";
 import type { Clock } from "../../host/clock.ts";
+import { createBoundedMap } from "../../host/lru-map.ts";
 import type { Kube } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
 import { serviceAccounts } from "../../kube/resource.ts";

@@ -1,4 +1,4 @@
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import { services } from "../../kube/resource.ts";

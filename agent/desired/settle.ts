@@ -1,4 +1,4 @@
-import type { FileStat } from "../../host/files.ts";
+import type { FileStat } from "../../host/fs/files.ts";
 
 const SETTLED_AFTER_MS = 30;
 const ONE_WRITE_BYTES = 4096;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
-import { createFiles } from "../../host/files.ts";
+import { createFiles } from "../../host/fs/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { until } from "../../test/bed/until.ts";

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
-import { type FileChanged, type Files, FilesError } from "../../host/files.ts";
+import { type FileChanged, type Files, FilesError } from "../../host/fs/files.ts";
 // Loaded when the first manifest is read; here at once, so that it costs no turn of the event loop.
 import "../../proto/yaml/parse.ts";
 import type { PodUid } from "../../proto/ids.ts";

@@ -1,6 +1,6 @@
 import { dirname } from "node:path/posix";
 import type { Clock } from "../../host/clock.ts";
-import { type FileStat, type Files, FilesError } from "../../host/files.ts";
+import { type FileStat, type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { type Claimant, type RefusedClaim, settleClaims } from "../decide/claims.ts";

@@ -1,7 +1,7 @@
 import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
-import { createBoundedMap } from "../../host/bounded-map.ts";
 import type { Clock } from "../../host/clock.ts";
+import { createBoundedMap } from "../../host/lru-map.ts";
 import type { ImagePresence } from "../decide/observed.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { relative } from "node:path/posix";
-import { type Files, FilesError } from "../../host/files.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
 import { ContainerState, type ContainerStatus } from "../../proto/cri/gen/api.ts";
 import {
   terminationMessagePathAnnotation,

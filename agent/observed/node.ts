@@ -1,5 +1,5 @@
 import type { Runtime } from "../../cri/runtime.ts";
-import { type Bell, createBell } from "../../host/bell.ts";
+import { type Bell, createBell } from "../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Image, StatusResponse } from "../../proto/cri/gen/api.ts";
 import {

@@ -1,4 +1,4 @@
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import { attemptOfLog } from "../decide/log-name.ts";
 import { instanceKey } from "../decide/observed.ts";

@@ -1,7 +1,7 @@
 import type { Runtime } from "../../cri/runtime.ts";
-import { createBell } from "../../host/bell.ts";
+import { createBell } from "../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../host/clock.ts";
-import type { Files, Space } from "../../host/files.ts";
+import type { Files, Space } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Proc } from "../../host/proc.ts";
 import type { Supplies } from "../decide/observed-node.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { FilesError } from "../../host/files.ts";
+import { FilesError } from "../../host/fs/files.ts";
 import type { KernelListener } from "../../host/kernel-log.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { followSystemOoms } from "./system-oom.ts";

@@ -1,4 +1,4 @@
-import { createBoundedMap } from "../../host/bounded-map.ts";
+import { createBoundedMap } from "../../host/lru-map.ts";
 import type { Event } from "../../proto/kubernetes/gen/types.ts";
 import {
   type Allowance,

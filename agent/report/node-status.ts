@@ -1,4 +1,4 @@
-import { createBell } from "../../host/bell.ts";
+import { createBell } from "../../host/async/auto-reset-event.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube, Patch } from "../../kube/client.ts";

@@ -1,4 +1,4 @@
-import type { Bell } from "../../host/bell.ts";
+import type { Bell } from "../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";

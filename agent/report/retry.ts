@@ -1,5 +1,5 @@
+import { createTold } from "../../host/async/event-source.ts";
 import type { Log, LogFields } from "../../host/log.ts";
-import { createTold } from "../../host/told.ts";
 import { isToldByConnection, KubeError, type KubeErrorCode } from "../../kube/error.ts";
 
 const FIRST_MS = 100;

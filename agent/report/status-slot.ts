@@ -1,6 +1,6 @@
+import { createTold, type Told } from "../../host/async/event-source.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
-import { createTold, type Told } from "../../host/told.ts";
 import type { Kube } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";

@@ -1,6 +1,6 @@
 import { unlinkSync } from "node:fs";
 import type { Clock } from "../../host/clock.ts";
-import { toFilesError } from "../../host/files.ts";
+import { toFilesError } from "../../host/fs/files.ts";
 import type { AgentStatus } from "./agent-status.ts";
 import type { PodListing } from "./pod-list.ts";
 

@@ -3,7 +3,7 @@
 import { createPodStatusReport } from "../../agent/report/pod-status.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
-import { createFiles } from "../../host/files.ts";
+import { createFiles } from "../../host/fs/files.ts";
 import { createLog } from "../../host/log.ts";
 import { createKube } from "../../kube/client.ts";
 import { createConnection } from "../../kube/connection.ts";

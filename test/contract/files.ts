@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Files } from "../../host/files.ts";
+import type { Files } from "../../host/fs/files.ts";
 
 interface Bed {
   readonly files: Files;

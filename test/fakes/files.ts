@@ -1,5 +1,12 @@
 import { dirname, relative, resolve } from "node:path/posix";
-import { type FileChanged, type FileEntry, type FileStat, type Files, FilesError, within } from "../../host/files.ts";
+import {
+  type FileChanged,
+  type FileEntry,
+  type FileStat,
+  type Files,
+  FilesError,
+  within,
+} from "../../host/fs/files.ts";
 
 type Node =
   | { readonly kind: "directory"; readonly mode: number; readonly group?: number; readonly inode: number }

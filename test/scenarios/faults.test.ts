@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
-import { FilesError } from "../../host/files.ts";
+import { FilesError } from "../../host/fs/files.ts";
 import { scenario } from "./scenario.ts";
 import { createStage, makePod } from "./stage.ts";
 

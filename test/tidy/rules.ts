@@ -13,14 +13,15 @@ export type Rule = (tree: Tree) => readonly string[];
 const floors: Readonly<Record<string, readonly string[]>> = {
   proto: [],
   host: [],
+  "probe-net": ["proto", "host"],
   cri: ["proto", "host"],
   kube: ["proto", "host"],
   "agent/decide": ["proto"],
   "agent/translate": ["proto"],
   "agent/config": ["proto"],
   "agent/desired": ["proto", "host", "kube", "agent/decide"],
-  "agent/observed": ["proto", "host", "cri", "agent/decide"],
-  "agent/act": ["proto", "host", "cri", "agent/decide", "agent/translate"],
+  "agent/observed": ["proto", "host", "cri", "probe-net", "agent/decide"],
+  "agent/act": ["proto", "host", "cri", "probe-net", "agent/decide", "agent/translate"],
   "agent/report": ["proto", "host", "kube", "agent/decide"],
   "agent/serve": ["proto", "host", "agent/decide"],
   "agent/loop": ["proto", "host", "agent/decide"],
@@ -80,7 +81,7 @@ const decisionsArePure: Rule = (tree) =>
 const nobodyPolls: Rule = (tree) => [
   ...linesWith(product(tree), /\bsetInterval\b/),
   ...linesWith(
-    product(tree).filter(([path]) => !path.startsWith("host/")),
+    product(tree).filter(([path]) => !path.startsWith("host/") && !path.startsWith("probe-net/")),
     /\bsetTimeout\(/,
   ),
 ];
@@ -149,7 +150,7 @@ const architectureIsTrue: Rule = (tree) => {
   const present = new Set(
     [...tree.keys()].flatMap((path) => {
       const [top = "", second = "", third] = path.split("/");
-      if (!/^(proto|host|cri|kube|agent|cli|test|docs|examples)$/.test(top)) return [];
+      if (!/^(proto|host|probe-net|cri|kube|agent|cli|test|docs|examples)$/.test(top)) return [];
       return third === undefined ? [top] : [top, `${top}/${second}`];
     }),
   );

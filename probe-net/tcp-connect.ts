@@ -1,6 +1,6 @@
 import { FFIType, ptr } from "bun:ffi";
 import { isIPv4, isIPv6 } from "node:net";
-import { openLibc } from "./libc.ts";
+import { openLibc } from "../host/libc.ts";
 
 /**
  * Connects by TCP to an address, and hangs up: true where that was done at once, as it is with every server on this machine and in its

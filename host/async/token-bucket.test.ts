@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
-import { createLimiter, type LimiterSettings } from "./limiter.ts";
+import { createLimiter, type LimiterSettings } from "./token-bucket.ts";
 
 const never = new AbortController().signal;
 

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createExec } from "./exec.ts";
+import { createExec } from "../exec.ts";
 import { createFiles, type Files } from "./files.ts";
 
 /* What every maker of `Files` keeps is in test/contract/files.ts; this is what only a real disk can show. */

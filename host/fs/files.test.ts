@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:f
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createExec } from "./exec.ts";
+import { createExec } from "../exec.ts";
 import { createFiles, type Files, FilesError } from "./files.ts";
 
 /* What both makers of `Files` keep is in test/contract/files.ts; this is what only a real disk can show. */

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { letGoOfProgram, pagesOf } from "./program-pages.ts";
+import { letGoOfProgram, pagesOf } from "./release-program-pages.ts";
 
 const smaps = (...parts: readonly (readonly [head: string, anonymousKb: number])[]) =>
   parts

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { FakeClock, rest } from "../test/fakes/clock.ts";
-import { createBell } from "./bell.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { createBell } from "./auto-reset-event.ts";
 
 function createScene() {
   const clock = new FakeClock();

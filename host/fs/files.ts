@@ -14,9 +14,9 @@ import {
   symlink,
 } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
-import { createFolderSync, type FolderSync } from "./folder-sync.ts";
-import { openInRoot } from "./in-root.ts";
-import { removeTree, TreeError } from "./tree.ts";
+import { createFolderSync, type FolderSync } from "./fsync-dir.ts";
+import { openInRoot } from "./open-in-root.ts";
+import { removeTree, TreeError } from "./remove-tree.ts";
 
 /** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`). */
 export class FilesError extends Error {

@@ -1,4 +1,4 @@
-import type { Clock } from "../../host/clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Lets so many work at once; the others wait for a place. */
 export interface Limiter {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createFolderSync } from "./folder-sync.ts";
+import { createFolderSync } from "./fsync-dir.ts";
 
 /** Syncs that end when they are told to. */
 function createScene() {

@@ -3,10 +3,10 @@ import { appendFileSync, existsSync, mkdirSync, readdirSync, renameSync, symlink
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createExec } from "./exec.ts";
+import { createExec } from "../exec.ts";
 import { createFiles } from "./files.ts";
 import { createMounts } from "./mounts.ts";
-import { removeTree } from "./tree.ts";
+import { removeTree } from "./remove-tree.ts";
 
 let folder: string;
 beforeAll(async () => {

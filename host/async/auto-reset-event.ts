@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Whoever waits can be woken. Rung while nobody waits, it wakes the next one at once; rung twice, it is rung. */
 export interface Bell {

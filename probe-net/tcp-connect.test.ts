@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
-import { createKnock } from "./knock.ts";
+import { createKnock } from "./tcp-connect.ts";
 
 const servers: Server[] = [];
 afterAll(() => {

@@ -2,7 +2,7 @@ import { maxHeaderSize, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { connect, type Socket } from "node:net";
 import type { Duplex, Readable } from "node:stream";
-import type { HttpQuestion } from "./https.ts";
+import type { HttpQuestion } from "./http2.ts";
 
 /**
  * Somebody could not be reached, or did not answer in time: `code` is the kernel's (`ECONNREFUSED`), or `ETIMEDOUT`; `ENOTTLS` for a server
@@ -127,7 +127,7 @@ const isOfHttp2 = (error: unknown) => (error as { readonly code?: unknown } | un
 /** Asks by that of the protocols which the server takes; returns how to hang up. */
 async function askOverTls(question: HttpQuestion, protocols: readonly string[]): Promise<() => void> {
   // Loaded only where it is used: few servers are asked so.
-  const { askByHttp2, connectTls } = await import("./https.ts");
+  const { askByHttp2, connectTls } = await import("./http2.ts");
   const socket = await connectTls(new URL(question.url), protocols, question.signal);
   try {
     if (socket.alpnProtocol === "h2") return askByHttp2(socket, question);

@@ -1,8 +1,8 @@
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
 import { connect } from "node:net";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { DialError, type DialOptions, within } from "./dial.ts";
-import { statusCodes } from "./grpc-codes.ts";
+import { statusCodes } from "../proto/grpc-status-codes.ts";
+import { DialError, type DialOptions, within } from "./http.ts";
 
 /** What is asked: of which service, empty for the server as a whole, and who asks. */
 export interface HealthQuestion {

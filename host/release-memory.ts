@@ -1,4 +1,4 @@
-import { letGoOfProgram } from "./program-pages.ts";
+import { letGoOfProgram } from "./release-program-pages.ts";
 
 /**
  * Makes what gives memory that is not used any more back to the machine: a full collection, some 15 ms of CPU. The first time, which is

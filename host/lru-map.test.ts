@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createBoundedMap } from "./bounded-map.ts";
+import { createBoundedMap } from "./lru-map.ts";
 
 test("what was neither asked for nor set in the longest time goes first", () => {
   const map = createBoundedMap<number>(3);

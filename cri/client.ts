@@ -1,13 +1,13 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import { type Connection, createConnection } from "./connection.ts";
+import { type Connection, createConnection } from "./channel.ts";
 import { type Containers, createContainers } from "./containers.ts";
 import { socketPathOf } from "./endpoint.ts";
-import { followEvents } from "./events.ts";
+import { followEvents } from "./events/subscription.ts";
 import { createImages, type Images } from "./images.ts";
 import type { VerbMetrics } from "./metrics.ts";
-import { createNode, type Node } from "./node.ts";
 import type { Runtime } from "./runtime.ts";
+import { createNode, type Node } from "./runtime-control.ts";
 import { createSandboxes } from "./sandboxes.ts";
 
 export interface RuntimeOptions {

@@ -20,11 +20,11 @@ import {
 } from "../proto/cri/gen/api.ts";
 import type { ContainerId } from "../proto/ids.ts";
 import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./channel.ts";
+import { removeWithLeftTask } from "./containerd-leftover-task.ts";
 import { absentIsFine, CriError } from "./error.ts";
-import { removeWithLeftTask } from "./left-task.ts";
+import { runtimeVerb } from "./rpc-method.ts";
 import type { CallOptions, Runtime } from "./runtime.ts";
-import { runtimeVerb } from "./verb.ts";
 
 const verbs = {
   create: runtimeVerb("CreateContainer", CreateContainerRequest, CreateContainerResponse),

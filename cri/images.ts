@@ -12,10 +12,10 @@ import {
   RemoveImageResponse,
 } from "../proto/cri/gen/api.ts";
 import type { ImageRef } from "../proto/ids.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./channel.ts";
 import { absentIsFine } from "./error.ts";
+import { imageVerb } from "./rpc-method.ts";
 import type { Runtime } from "./runtime.ts";
-import { imageVerb } from "./verb.ts";
 
 const verbs = {
   status: imageVerb("ImageStatus", ImageStatusRequest, ImageStatusResponse),

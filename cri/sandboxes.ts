@@ -12,11 +12,11 @@ import {
 } from "../proto/cri/gen/api.ts";
 import type { SandboxId } from "../proto/ids.ts";
 import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./channel.ts";
+import { removeSandboxWithLeftTask } from "./containerd-leftover-task.ts";
 import { absentIsFine, CriError } from "./error.ts";
-import { removeSandboxWithLeftTask } from "./left-task.ts";
+import { runtimeVerb } from "./rpc-method.ts";
 import type { Runtime } from "./runtime.ts";
-import { runtimeVerb } from "./verb.ts";
 
 const verbs = {
   run: runtimeVerb("RunPodSandbox", RunPodSandboxRequest, RunPodSandboxResponse),

@@ -12,10 +12,10 @@ import {
 } from "../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../proto/ids.ts";
 import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./channel.ts";
 import { CriError } from "./error.ts";
+import { runtimeVerb } from "./rpc-method.ts";
 import type { CallOptions, ContainerFilter, SandboxFilter } from "./runtime.ts";
-import { runtimeVerb } from "./verb.ts";
 
 const verbs = {
   container: runtimeVerb("ContainerStats", ContainerStatsRequest, ContainerStatsResponse),

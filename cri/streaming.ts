@@ -7,9 +7,9 @@ import {
   PortForwardResponse,
 } from "../proto/cri/gen/api.ts";
 import type { SandboxId } from "../proto/ids.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./channel.ts";
+import { runtimeVerb } from "./rpc-method.ts";
 import type { CallOptions } from "./runtime.ts";
-import { runtimeVerb } from "./verb.ts";
 
 const verbs = {
   exec: runtimeVerb("Exec", ExecRequest, ExecResponse),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ContainerEventResponse, VersionResponse } from "../proto/cri/gen/api.ts";
+import { ContainerEventResponse, VersionResponse } from "../../proto/cri/gen/api.ts";
 import {
   ContainerCreate,
   ContainerDelete,
@@ -7,10 +7,10 @@ import {
   TaskDelete,
   TaskExit,
   TaskStart,
-} from "../proto/cri/gen/containerd-events.ts";
-import type { PodUid, SandboxId } from "../proto/ids.ts";
-import { readGoldenStream } from "../test/upstream/golden-cri.ts";
-import { type ContainerEvent, eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-source.ts";
+} from "../../proto/cri/gen/containerd-events.ts";
+import type { PodUid, SandboxId } from "../../proto/ids.ts";
+import { readGoldenStream } from "../../test/upstream/golden-cri.ts";
+import { type ContainerEvent, eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-stream.ts";
 
 describe("which source comes first", () => {
   for (const [runtimeName, runtimeVersion, sources] of [

@@ -13,7 +13,7 @@ import type { Log } from "../host/log.ts";
 import { statusCodes } from "../proto/grpc-status-codes.ts";
 import { CriError } from "./error.ts";
 import { type CallRecord, createCallMetrics, type VerbMetrics } from "./metrics.ts";
-import type { Verb } from "./verb.ts";
+import type { Verb } from "./rpc-method.ts";
 
 const mebibyte = 1024 * 1024;
 

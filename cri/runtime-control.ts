@@ -9,10 +9,10 @@ import {
   VersionRequest,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "./channel.ts";
 import { CriError } from "./error.ts";
+import { runtimeVerb } from "./rpc-method.ts";
 import type { CallOptions, Runtime } from "./runtime.ts";
-import { runtimeVerb } from "./verb.ts";
 
 const verbs = {
   version: runtimeVerb("Version", VersionRequest, VersionResponse),

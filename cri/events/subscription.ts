@@ -1,11 +1,11 @@
-import type { Clock } from "../host/clock.ts";
-import type { Log } from "../host/log.ts";
-import type { VersionResponse } from "../proto/cri/gen/api.ts";
-import type { Connection } from "./connection.ts";
-import { CriError } from "./error.ts";
-import { type EventStream, eventStreamsOf } from "./event-source.ts";
-import type { CallOptions, RuntimeEventListener } from "./runtime.ts";
-import { socketMayBeBack } from "./socket.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { VersionResponse } from "../../proto/cri/gen/api.ts";
+import type { Connection } from "../channel.ts";
+import { CriError } from "../error.ts";
+import type { CallOptions, RuntimeEventListener } from "../runtime.ts";
+import { type EventStream, eventStreamsOf } from "./event-stream.ts";
+import { socketMayBeBack } from "./wait-for-socket.ts";
 
 const firstDelayMs = 100;
 const longestDelayMs = 1_000;

@@ -1,8 +1,8 @@
 import { DeleteContainerRequest, DeleteContainerResponse } from "../proto/cri/gen/containerd-containers.ts";
 import { DeleteResponse, DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
-import type { CallLimits, Connection } from "./connection.ts";
+import type { CallLimits, Connection } from "./channel.ts";
 import { absentIsFine, CriError } from "./error.ts";
-import { verbOf } from "./verb.ts";
+import { verbOf } from "./rpc-method.ts";
 
 const metadata = { "containerd-namespace": "k8s.io" };
 

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { ContainerEventResponse, type ContainerEventType } from "../proto/cri/gen/api.ts";
-import { ContainerDelete, Envelope, TaskDelete, TaskExit, TaskStart } from "../proto/cri/gen/containerd-events.ts";
-import { type ContainerEvent, readContainerdEvent, readCriEvent } from "./event-source.ts";
+import { ContainerEventResponse, type ContainerEventType } from "../../proto/cri/gen/api.ts";
+import { ContainerDelete, Envelope, TaskDelete, TaskExit, TaskStart } from "../../proto/cri/gen/containerd-events.ts";
+import { type ContainerEvent, readContainerdEvent, readCriEvent } from "./event-stream.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;

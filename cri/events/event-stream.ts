@@ -3,7 +3,7 @@ import {
   ContainerEventType,
   GetEventsRequest,
   type VersionResponse,
-} from "../proto/cri/gen/api.ts";
+} from "../../proto/cri/gen/api.ts";
 import {
   ContainerDelete,
   Envelope,
@@ -11,12 +11,12 @@ import {
   TaskDelete,
   TaskExit,
   TaskStart,
-} from "../proto/cri/gen/containerd-events.ts";
-import type { PodUid, SandboxId } from "../proto/ids.ts";
-import type { Connection } from "./connection.ts";
-import type { CriError } from "./error.ts";
-import type { ContainerChange, EventSource, RuntimeEvent, ToldExit } from "./runtime.ts";
-import { runtimeVerb, type Verb, verbOf } from "./verb.ts";
+} from "../../proto/cri/gen/containerd-events.ts";
+import type { PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Connection } from "../channel.ts";
+import type { CriError } from "../error.ts";
+import { runtimeVerb, type Verb, verbOf } from "../rpc-method.ts";
+import type { ContainerChange, EventSource, RuntimeEvent, ToldExit } from "../runtime.ts";
 
 export type ContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
 

@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { access } from "node:fs/promises";
 import { basename, dirname } from "node:path";
-import { type Clock, sleep } from "../host/clock.ts";
+import { type Clock, sleep } from "../../host/clock.ts";
 
 /** How long to trust inotify alone where there is no socket to try. */
 const auditMs = 10_000;

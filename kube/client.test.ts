@@ -4,9 +4,9 @@ import { FakeClock } from "../test/fakes/clock.ts";
 import { FakeConnection } from "../test/fakes/connection.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { createKube, type Kube } from "./client.ts";
-import type { KubeRequest } from "./connection.ts";
 import { errorOfStatus, KubeError } from "./error.ts";
 import { leases, pods } from "./resource.ts";
+import type { KubeRequest } from "./transport/connection.ts";
 
 const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [] } };
 const lease: Lease = { metadata: { name: "a", resourceVersion: "7" }, spec: {} };

@@ -1,12 +1,12 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { TokenRequest } from "../proto/kubernetes/gen/types.ts";
-import type { Connection, KubeRequest } from "./connection.ts";
 import { KubeError } from "./error.ts";
-import { type FollowListener, follow } from "./follow.ts";
-import { type CallOptions, DEADLINE_MS, isObject, type KubeList, listAll } from "./list.ts";
-import { createRecovery } from "./recovery.ts";
 import { type KubeObject, pathOf, type Resource, type Selector, serviceAccounts } from "./resource.ts";
+import type { Connection, KubeRequest } from "./transport/connection.ts";
+import { type CallOptions, DEADLINE_MS, isObject, type KubeList, listAll } from "./watch/list.ts";
+import { createRecovery } from "./watch/recovery.ts";
+import { type FollowListener, follow } from "./watch/reflector.ts";
 
 /** The part of an object that a request is about, where that is not the object as such. */
 interface Part {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
-import type { FollowListener } from "../../kube/follow.ts";
 import { pods } from "../../kube/resource.ts";
+import type { FollowListener } from "../../kube/watch/reflector.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeKube } from "../../test/fakes/kube.ts";

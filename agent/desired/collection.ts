@@ -1,8 +1,8 @@
 import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import { isToldByConnection, type KubeError } from "../../kube/error.ts";
-import type { FollowListener } from "../../kube/follow.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
+import type { FollowListener } from "../../kube/watch/reflector.ts";
 import { createTrouble } from "./trouble.ts";
 
 /** Objects of the cluster as they were heard last, each cut down to what is used of it. */

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Kube } from "../../kube/client.ts";
-import type { FollowListener } from "../../kube/follow.ts";
 import type { KubeObject } from "../../kube/resource.ts";
+import type { FollowListener } from "../../kube/watch/reflector.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { createOwnNode } from "./own-node.ts";

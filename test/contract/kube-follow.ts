@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import type { Connection } from "../../kube/connection.ts";
 import { KubeError } from "../../kube/error.ts";
 import { pods, type Selector } from "../../kube/resource.ts";
+import type { Connection } from "../../kube/transport/connection.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { until } from "../bed/until.ts";
 import { type KubeScene, namespace } from "./kube-scene.ts";

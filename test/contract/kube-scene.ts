@@ -1,8 +1,8 @@
 import type { Clock } from "../../host/clock.ts";
 import { createKube, type Kube } from "../../kube/client.ts";
-import type { Connection } from "../../kube/connection.ts";
 import { KubeError, type KubeErrorCode } from "../../kube/error.ts";
 import { configMaps, pathOf, pods } from "../../kube/resource.ts";
+import type { Connection } from "../../kube/transport/connection.ts";
 import type { ConfigMap, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeLog } from "../fakes/log.ts";
 

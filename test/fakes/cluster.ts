@@ -1,4 +1,4 @@
-import type { Cluster, ClusterSource } from "../../kube/cluster.ts";
+import type { Cluster, ClusterSource } from "../../kube/auth/cluster-endpoint.ts";
 
 /** A cluster of which nothing ever changes. */
 export function fixedCluster(cluster: Cluster): ClusterSource {

@@ -1,5 +1,5 @@
-import type { Connection, ConnectionState, KubeRequest, LinesRequest } from "../../kube/connection.ts";
 import { KubeError } from "../../kube/error.ts";
+import type { Connection, ConnectionState, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
 import { rest } from "./clock.ts";
 
 /** A stream of lines that a test has in its hands. */

@@ -1,8 +1,8 @@
 import { qosClassOf } from "../../agent/decide/qos.ts";
 import type { Clock } from "../../host/clock.ts";
 import { errorOfStatus, type KubeError } from "../../kube/error.ts";
-import type { KubeList } from "../../kube/list.ts";
 import type { KubeObject, Selector } from "../../kube/resource.ts";
+import type { KubeList } from "../../kube/watch/list.ts";
 import { defaultPod } from "../../proto/kubernetes/defaults/pod.ts";
 import type { ObjectMeta, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime, parseTime } from "../../proto/kubernetes/time.ts";

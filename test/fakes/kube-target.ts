@@ -1,5 +1,5 @@
-import type { KubeRequest } from "../../kube/connection.ts";
 import type { KubeObject, Selector } from "../../kube/resource.ts";
+import type { KubeRequest } from "../../kube/transport/connection.ts";
 import { isSelected } from "./kube-selector.ts";
 
 /** What a request is about. */

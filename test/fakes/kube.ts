@@ -1,11 +1,11 @@
 import type { Clock } from "../../host/clock.ts";
 import { createKube, type Kube, type Patch } from "../../kube/client.ts";
-import type { Connection, ConnectionState, KubeRequest, LinesRequest } from "../../kube/connection.ts";
 import { KubeError } from "../../kube/error.ts";
-import type { FollowListener } from "../../kube/follow.ts";
-import { createLanes, type Lanes, type Rates } from "../../kube/lanes.ts";
-import type { CallOptions, KubeList } from "../../kube/list.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
+import type { Connection, ConnectionState, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
+import { createLanes, type Lanes, type Rates } from "../../kube/transport/flow-control.ts";
+import type { CallOptions, KubeList } from "../../kube/watch/list.ts";
+import type { FollowListener } from "../../kube/watch/reflector.ts";
 import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { type Deletion, KubeObjects, type Place, refusal, type Stored } from "./kube-objects.ts";

@@ -1,6 +1,6 @@
 import { createClock } from "../../host/clock.ts";
 import { createKube, type Kube } from "../../kube/client.ts";
-import { createConnection } from "../../kube/connection.ts";
+import { createConnection } from "../../kube/transport/connection.ts";
 import { fixedCluster } from "../fakes/cluster.ts";
 import { FakeLog } from "../fakes/log.ts";
 import type { ControlPlane } from "./control-plane.ts";

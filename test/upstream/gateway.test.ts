@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { createClock } from "../../host/clock.ts";
-import { type Connection, createConnection } from "../../kube/connection.ts";
 import type { KubeError } from "../../kube/error.ts";
+import { type Connection, createConnection } from "../../kube/transport/connection.ts";
 import { until } from "../bed/until.ts";
 import { fixedCluster } from "../fakes/cluster.ts";
 import { FakeLog } from "../fakes/log.ts";

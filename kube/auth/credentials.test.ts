@@ -1,0 +1,185 @@
+import { beforeEach, expect, test } from "bun:test";
+import { FakeClock } from "../../test/fakes/clock.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { createAuthority } from "../../test/upstream/pki.ts";
+import { KubeError } from "../error.ts";
+import { createCredentials, type IdentitySource } from "./credentials.ts";
+
+const authority = createAuthority("kubernetes");
+const first = authority.issue({ commonName: "system:node:a" });
+const second = authority.issue({ commonName: "system:node:a" });
+
+let clock: FakeClock;
+let log: FakeLog;
+let disk: FakeDisk;
+let stats: number;
+let reads: number;
+beforeEach(() => {
+  clock = new FakeClock();
+  log = new FakeLog();
+  disk = new FakeDisk(clock.now);
+  stats = 0;
+  reads = 0;
+  disk.before = (verb) => {
+    stats += verb === "stat" ? 1 : 0;
+    reads += verb === "read" ? 1 : 0;
+  };
+});
+
+const credentialsOf = (source: IdentitySource) => createCredentials({ source, files: disk.at("/"), clock, log });
+const write = (path: string, content: string) => disk.at("/").write(path, content, 0o600);
+const file = (path: string) => ({ kind: "file", path, namedBy: "the kubeconfig" }) as const;
+
+test("a token's file is read again when it has changed, and looked at no more than once a second", async () => {
+  await write("/token", "one\n");
+  const credentials = credentialsOf({ token: file("/token") });
+  const before = await credentials.identity();
+  expect(before).toEqual({ token: "one" });
+  for (let count = 0; count < 100; count += 1) expect(await credentials.identity()).toBe(before);
+  expect([stats, reads]).toEqual([1, 1]);
+
+  await clock.advance(1000);
+  expect(await credentials.identity()).toBe(before);
+  expect([stats, reads]).toEqual([2, 1]);
+
+  await write("/token", "two");
+  await clock.advance(1000);
+  expect(await credentials.identity()).toEqual({ token: "two" });
+});
+
+test("what the server refused is looked at with the next request", async () => {
+  await write("/token", "one");
+  const credentials = credentialsOf({ token: file("/token") });
+  const before = await credentials.identity();
+  credentials.refused();
+  expect(await credentials.identity()).toBe(before);
+  await write("/token", "two");
+  credentials.refused();
+  expect(await credentials.identity()).toEqual({ token: "two" });
+});
+
+test("a clock that is set back keeps nobody from looking", async () => {
+  await write("/token", "one");
+  const credentials = credentialsOf({ token: file("/token") });
+  await credentials.identity();
+  await write("/token", "two");
+  clock.jump(-3_600_000);
+  expect(await credentials.identity()).toEqual({ token: "two" });
+});
+
+test("many who ask at once are one look", async () => {
+  await write("/both.pem", first.cert + first.key);
+  const credentials = credentialsOf({ certificate: { cert: file("/both.pem"), key: file("/both.pem") } });
+  const all = await Promise.all(Array.from({ length: 50 }, () => credentials.identity()));
+  expect(new Set(all).size).toBe(1);
+  expect(all[0]).toEqual({ certificate: first });
+  expect(stats).toBe(1);
+});
+
+test("a certificate that is replaced before its key waits for it, which is said once", async () => {
+  await write("/c.crt", first.cert);
+  await write("/c.key", first.key);
+  const credentials = credentialsOf({ certificate: { cert: file("/c.crt"), key: file("/c.key") } });
+  const before = await credentials.identity();
+
+  await write("/c.crt", second.cert);
+  for (let count = 0; count < 5; count += 1) {
+    await clock.advance(1000);
+    expect(await credentials.identity()).toBe(before);
+  }
+  expect(log.told()).toEqual([
+    "warn: the credentials for the API server cannot be used any more, and what was read before stays: the key in /c.key does not belong to the certificate in /c.crt: replace the one that is of another pair",
+  ]);
+
+  await write("/c.key", second.key);
+  await clock.advance(1000);
+  expect(await credentials.identity()).toEqual({ certificate: second });
+  expect(log.told()).toEqual(["info: the credentials for the API server can be used again"]);
+});
+
+test("a file that goes away leaves what it held; one that was only touched changes nothing", async () => {
+  await write("/token", "one");
+  const credentials = credentialsOf({ token: file("/token") });
+  const before = await credentials.identity();
+  await write("/token", "one\n\n");
+  await clock.advance(1000);
+  expect(await credentials.identity()).toBe(before);
+  await disk.at("/").remove("/token");
+  await clock.advance(1000);
+  expect(await credentials.identity()).toBe(before);
+  expect(log.told().length).toBe(1);
+});
+
+test("words of the kubeconfig itself are read once, and no file is looked at", async () => {
+  const credentials = credentialsOf({ token: { kind: "inline", text: "abc", where: "token (k:1)" } });
+  const before = await credentials.identity();
+  credentials.refused();
+  await clock.advance(3_600_000);
+  expect(await credentials.identity()).toBe(before);
+  expect([stats, reads]).toEqual([0, 0]);
+});
+
+const inline = (text: string, where: string) => ({ kind: "inline", text, where }) as const;
+const hidden = "planted-4711";
+const rows: readonly [what: string, source: IdentitySource, says: string][] = [
+  [
+    "a token's file that is not there",
+    { token: file("/none") },
+    "/none does not exist: the kubeconfig names it; put it there, readable, or name another",
+  ],
+  ["an empty token", { token: inline(" \n", "/t") }, "the token in /t is empty"],
+  [
+    "a token in two lines",
+    { token: inline(`${hidden}\n${hidden}`, "/t") },
+    "what stands in /t is no token: it has blanks",
+  ],
+  [
+    "a certificate that is none",
+    { certificate: { cert: inline(hidden, "/c"), key: inline(first.key, "/k") } },
+    "/c holds no certificate in PEM form",
+  ],
+  [
+    "a certificate that cannot be read",
+    {
+      certificate: {
+        cert: inline("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "/c"),
+        key: inline(first.key, "/k"),
+      },
+    },
+    "/c holds a certificate that cannot be read",
+  ],
+  [
+    "a key that is none",
+    { certificate: { cert: inline(first.cert, "/c"), key: inline(hidden, "/k") } },
+    "/k holds no private key in PEM form",
+  ],
+  [
+    "a key that cannot be read",
+    {
+      certificate: {
+        cert: inline(first.cert, "/c"),
+        key: inline("-----BEGIN PRIVATE KEY-----\nQUJDRA==\n-----END PRIVATE KEY-----", "/k"),
+      },
+    },
+    "/k holds a private key that cannot be read",
+  ],
+  [
+    "a key of another certificate",
+    { certificate: { cert: inline(first.cert, "/c"), key: inline(second.key, "/k") } },
+    "the key in /k does not belong to the certificate in /c",
+  ],
+];
+for (const [what, source, says] of rows)
+  test(`${what} is told without its content`, async () => {
+    try {
+      await credentialsOf(source).identity();
+    } catch (error) {
+      expect(error).toBeInstanceOf(KubeError);
+      expect(error).toMatchObject({ code: "CREDENTIALS" });
+      expect((error as Error).message).toStartWith(says);
+      expect(Bun.inspect(error, { depth: 20 }).split("\n").slice(-3).join()).not.toContain(hidden);
+      return;
+    }
+    throw new Error("it was accepted");
+  });

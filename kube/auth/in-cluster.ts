@@ -1,0 +1,57 @@
+import { isIPv6 } from "node:net";
+import type { Clock } from "../../host/clock.ts";
+import type { Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log.ts";
+import { KubeError } from "../error.ts";
+import type { Cluster, ClusterSource } from "./cluster-endpoint.ts";
+import { createCredentials, readText } from "./credentials.ts";
+import { readCertificates } from "./pem.ts";
+import { createKept } from "./reloading-file.ts";
+
+const FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+export interface InClusterOptions {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Rooted at `/`. */
+  readonly files: Pick<Files, "stat" | "read">;
+  readonly clock: Pick<Clock, "now">;
+  readonly log: Log;
+}
+
+/**
+ * The cluster whose pod we are, by what every container of it is given: the service `kubernetes` and the service account's volume,
+ * which is read with the first request. Throws `KubeError` of code CREDENTIALS where this is no such container.
+ */
+export function readInCluster({ environment, files, clock, log }: InClusterOptions): ClusterSource {
+  const host = environment["KUBERNETES_SERVICE_HOST"] ?? "";
+  const port = environment["KUBERNETES_SERVICE_PORT"] ?? "";
+  const address = `https://${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  if (host === "" || !/^\d+$/.test(port) || !URL.canParse(address))
+    throw new KubeError(
+      "CREDENTIALS",
+      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an API server: outside of a pod give --kubeconfig instead of --in-cluster",
+    );
+  const server = new URL(address);
+  const credentials = createCredentials({ source: { token: sourceOf("token") }, files, clock, log });
+  const ca = sourceOf("ca.crt");
+  const kept = createKept({
+    what: "the certificate authority of the API server",
+    paths: () => [ca.path],
+    read: async (): Promise<Cluster> => ({
+      server,
+      certificateAuthority: readCertificates(await readText(ca, files)),
+      tlsServerName: undefined,
+      insecureSkipTlsVerify: false,
+      credentials,
+    }),
+    isEqual: (one, other) => one.certificateAuthority === other.certificateAuthority,
+    files,
+    clock,
+    log,
+  });
+  return { server: () => server, latest: kept.latest };
+}
+
+function sourceOf(name: string) {
+  return { kind: "file", path: `${FOLDER}/${name}`, namedBy: "--in-cluster" } as const;
+}

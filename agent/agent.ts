@@ -42,8 +42,8 @@ import { createPodStories, type PodStories } from "./report/pod-story.ts";
 import { createRest } from "./rest.ts";
 import type { Rooms } from "./rooms.ts";
 import { STUCK_AFTER_MS } from "./starts.ts";
-import type { IdSpace } from "./translate/id-space.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
+import type { IdSpace } from "./translate/security/user-namespace-ids.ts";
 
 /** The adapters and settings that an agent is made of. */
 export interface AgentParts {

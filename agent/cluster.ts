@@ -18,7 +18,7 @@ import { createEventRecorder, type EventRecorder } from "./report/event.ts";
 import { createMirrorPods, type MirrorPods } from "./report/mirror.ts";
 import { createPodEvents, type PodEvents } from "./report/pod-event.ts";
 import { createPodStatusReport, type PodStatusReport } from "./report/pod-status.ts";
-import { type DnsTrouble, dnsTroubles } from "./translate/dns.ts";
+import { type DnsTrouble, dnsTroubles } from "./translate/network/dns.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 
 export interface ClusterParts {

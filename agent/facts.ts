@@ -5,7 +5,7 @@ import type { Machine } from "../host/machine.ts";
 import type { Proc } from "../host/proc.ts";
 import type { Config } from "./config/config.ts";
 import { failStart, inOrder } from "./start-error.ts";
-import { parseResolvConf } from "./translate/dns.ts";
+import { parseResolvConf } from "./translate/network/dns.ts";
 import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
 import { TranslateError } from "./translate/translate-error.ts";
 

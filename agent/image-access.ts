@@ -19,7 +19,7 @@ import { type ImageVerification, imageAccess, type PodCredentials, recordedAccou
 import type { ImagePresence } from "./decide/observed.ts";
 import type { ObservedPods } from "./observed/pods.ts";
 import { hasCode } from "./report/retry.ts";
-import { ownLoginsFor } from "./translate/registry-logins.ts";
+import { ownLoginsFor } from "./translate/registry-credentials.ts";
 import { TranslateError } from "./translate/translate-error.ts";
 
 export interface ImageAccessParts {

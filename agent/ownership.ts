@@ -4,7 +4,7 @@ import { type LockResult, realPathAhead, takeLock } from "../host/lock.ts";
 import type { Log } from "../host/log.ts";
 import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";
 import type { Config } from "./config/config.ts";
-import { localSocket } from "./local-socket.ts";
+import { localSocket } from "./config/local-socket.ts";
 import { failStart, inOrder, StartError } from "./start-error.ts";
 
 type Where = Pick<Config, "rootDir" | "nodeName" | "containerRuntimeEndpoint">;

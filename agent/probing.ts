@@ -5,7 +5,7 @@ import { eventOfProbe, type PodEvent } from "./decide/event.ts";
 import { probeTimeoutMs, type Unwell } from "./decide/probe.ts";
 import type { ObservedPods } from "./observed/pods.ts";
 import { createProbes, type Probes, type ProbesSettings } from "./observed/probes.ts";
-import { enquiryOf } from "./translate/enquiry.ts";
+import { enquiryOf } from "./translate/probe-request.ts";
 import { TranslateError } from "./translate/translate-error.ts";
 
 type ProbingParts = Pick<ProbesSettings, "clock" | "log" | "wake" | "hostIPs" | "random"> & {

@@ -3,7 +3,7 @@ import type { Files } from "../host/fs/files.ts";
 import { FilesError } from "../host/fs/files.ts";
 import type { Config } from "./config/config.ts";
 import { failStart, StartError } from "./start-error.ts";
-import { type IdSpace, idSpaceOf, type Subids } from "./translate/id-space.ts";
+import { type IdSpace, idSpaceOf, type Subids } from "./translate/security/user-namespace-ids.ts";
 
 const LARGEST_PASSWD_BYTES = 16 * 1024 * 1024;
 const ANSWER_WITHIN_MS = 10_000;

@@ -1,4 +1,4 @@
-import { localSocket } from "../agent/local-socket.ts";
+import { localSocket } from "../agent/config/local-socket.ts";
 import { createClock } from "../host/clock.ts";
 
 /** The socket of the agent that has this root directory. */

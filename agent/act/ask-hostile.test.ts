@@ -4,7 +4,7 @@ import type { Server, Socket } from "node:net";
 import type { ContainerId } from "../../proto/ids.ts";
 import { pour, serveTcp, type TcpServer } from "../../test/fakes/tcp-server.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
-import type { Enquiry } from "../translate/enquiry.ts";
+import type { Enquiry } from "../translate/probe-request.ts";
 import { createAsk } from "./ask.ts";
 
 setDefaultTimeout(20_000);

@@ -6,7 +6,7 @@ import { Server as GrpcServer, ServerCredentials, type ServerUnaryCall, type sen
 import { CriError } from "../../cri/error.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
-import type { Enquiry } from "../translate/enquiry.ts";
+import type { Enquiry } from "../translate/probe-request.ts";
 import { createAsk } from "./ask.ts";
 
 setDefaultTimeout(10_000);

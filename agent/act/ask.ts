@@ -6,7 +6,7 @@ import type { ContainerId } from "../../proto/ids.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
 import { formatGoDuration } from "../decide/go-duration.ts";
 import type { ProbeOutcome } from "../decide/probe.ts";
-import type { Enquiry } from "../translate/enquiry.ts";
+import type { Enquiry } from "../translate/probe-request.ts";
 
 /** Asks one container once, as a probe or a hook does. Never rejects. */
 export type Ask = (call: Enquiry, container: ContainerId, options: DialOptions) => Promise<ProbeOutcome>;

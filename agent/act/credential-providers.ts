@@ -19,7 +19,7 @@ import {
   type RegistryLogin,
   type RegistryLogins,
   repositoryOf,
-} from "../translate/registry-logins.ts";
+} from "../translate/registry-credentials.ts";
 import { createLoginCache, type LoginCache } from "./login-cache.ts";
 
 /** The service accounts of pods, as the API server has them. Each rejects with `CredentialProviderError` where that does not tell. */

@@ -1,8 +1,8 @@
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { fromUtf8 } from "../../proto/utf8.ts";
-import { parseEnvFile } from "../translate/env-file.ts";
-import { type EnvFiles, envFilesOf } from "../translate/file-variables.ts";
+import { parseEnvFile } from "../translate/env/env-file.ts";
+import { type EnvFiles, envFilesOf } from "../translate/env/file-key-ref.ts";
 
 const LARGEST_FILE_BYTES = 1024 * 1024;
 /** Of all files of one container: more no process can be given anyway. */

@@ -7,9 +7,9 @@ import type { Container, LifecycleHandler, Pod } from "../../proto/kubernetes/ge
 import type { Action } from "../decide/action.ts";
 import type { ObservedPod } from "../decide/observed.ts";
 import { addressesOf } from "../decide/pod-ips.ts";
-import { enquiryOf } from "../translate/enquiry.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
-import { containerFolder, postStartMark } from "../translate/volumes.ts";
+import { enquiryOf } from "../translate/probe-request.ts";
+import { containerFolder, postStartMark } from "../translate/volumes/paths.ts";
 
 /** A hook that did not succeed, in words for the log: what its command has printed is not among them. */
 export class HookError extends Error {

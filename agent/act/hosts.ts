@@ -1,5 +1,5 @@
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { hostsContent, hostsFile, hostsPathFor } from "../translate/hosts.ts";
+import { hostsContent, hostsFile, hostsPathFor } from "../translate/network/hosts.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { PodDisk } from "./volume.ts";
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../../host/clock.ts";
 import { createBoundedMap } from "../../host/lru-map.ts";
 import type { CredentialProviderResponse } from "../../proto/kubelet/credential-provider.ts";
-import type { RegistryLogins } from "../translate/registry-logins.ts";
+import type { RegistryLogins } from "../translate/registry-credentials.ts";
 
 /** What one provider has answered, for as long as that holds. In memory alone. */
 export interface LoginCache {

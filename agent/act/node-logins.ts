@@ -1,6 +1,6 @@
 import { join } from "node:path/posix";
 import type { Files } from "../../host/fs/files.ts";
-import { type LoginsFormat, type RegistryLogins, readLogins } from "../translate/registry-logins.ts";
+import { type LoginsFormat, type RegistryLogins, readLogins } from "../translate/registry-credentials.ts";
 
 /** Absolute paths of files with the node's own logins, in the order in which they are looked for. */
 export type LoginFiles = readonly (readonly [path: string, format: LoginsFormat])[];

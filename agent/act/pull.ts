@@ -9,7 +9,7 @@ import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { imageOf } from "../decide/image.ts";
 import type { ObservedPod } from "../decide/observed.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
-import { loginsFor, type RegistryLogin } from "../translate/registry-logins.ts";
+import { loginsFor, type RegistryLogin } from "../translate/registry-credentials.ts";
 import { sandboxConfig } from "../translate/sandbox-config.ts";
 import type { CredentialProviders } from "./credential-providers.ts";
 import type { ImageRecords } from "./image-records.ts";

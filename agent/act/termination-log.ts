@@ -1,6 +1,6 @@
 import type { Files } from "../../host/fs/files.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { containerFolder, terminationLog, terminationMessagePath } from "../translate/volumes.ts";
+import { containerFolder, terminationLog, terminationMessagePath } from "../translate/volumes/paths.ts";
 
 /**
  * Makes the empty file that an instance of a container finds at its `terminationMessagePath`, where any user of it may write. What

@@ -1,12 +1,12 @@
 import { type Files, FilesError } from "../../host/fs/files.ts";
-import { type IdSpace, nextRange } from "../translate/id-space.ts";
-import { TranslateError } from "../translate/translate-error.ts";
 import {
   formatUserNamespace,
   type IdRange,
   parseUserNamespace,
   userNamespaceFile,
-} from "../translate/user-namespace.ts";
+} from "../translate/security/user-namespace.ts";
+import { type IdSpace, nextRange } from "../translate/security/user-namespace-ids.ts";
+import { TranslateError } from "../translate/translate-error.ts";
 
 /** The ids that pods with users of their own have on this node: no two have the same. Each range is recorded beside its pod's files. */
 export interface UserNamespaces {

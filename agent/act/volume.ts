@@ -2,7 +2,7 @@ import { type FileKind, type Files, FilesError } from "../../host/fs/files.ts";
 import type { HostPathVolumeSource, Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import { podLogFolder } from "../translate/log-path.ts";
 import { TranslateError } from "../translate/translate-error.ts";
-import { emptyDirFolder, emptyDirsFolder, podFolder } from "../translate/volumes.ts";
+import { emptyDirFolder, emptyDirsFolder, podFolder } from "../translate/volumes/paths.ts";
 
 /** Where pods live on this node's disk. */
 export interface PodDisk {

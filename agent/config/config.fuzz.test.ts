@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Json, jsonOf, mergePatch, nodeOf } from "../../proto/yaml/value-node.ts";
-import type { Field } from "./field.ts";
-import { flagGroups } from "./flag-table.ts";
+import type { Field } from "./fields/field-rule.ts";
+import { flagGroups } from "./flags/flag-table.ts";
+import { schema } from "./kubelet-config/schema.ts";
 import { loadConfig } from "./load.ts";
 import { ConfigError } from "./problem.ts";
-import { schema } from "./schema.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 /** A whole configuration is hundreds of values, so a part of the runs covers as much. */

@@ -4,7 +4,7 @@ import type {
   RegistrationTaint,
   SwapBehavior,
 } from "../../proto/kubelet/config.ts";
-import type { ProvidersConfig } from "./credential-providers.ts";
+import type { ProvidersConfig } from "./credential-providers/credential-providers.ts";
 
 /** What the rooms are told: resolved once at start, deeply frozen, in the units the names end with. */
 export interface Config {

@@ -1,23 +1,23 @@
 import { resolve } from "node:path/posix";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "../../proto/yaml/value-node.ts";
-import { splitCommandLine } from "./command-line.ts";
 import type { Config } from "./config.ts";
-import { findProviders, type ProvidersPlace } from "./credential-providers.ts";
-import { applyDefaults } from "./default.ts";
-import { findDropIns } from "./drop-ins.ts";
-import { flagGroups } from "./flag-table.ts";
-import { type Gates, resolveGates } from "./gates.ts";
-import { describeFlags } from "./help.ts";
+import { findProviders, type ProvidersPlace } from "./credential-providers/credential-providers.ts";
+import { fieldAt } from "./fields/field-tree.ts";
+import { splitCommandLine } from "./flags/command-line.ts";
+import { applySettings, readSettings, type Settings, settingWarnings } from "./flags/flag-overrides.ts";
+import { flagGroups } from "./flags/flag-table.ts";
+import { describeFlags } from "./flags/help.ts";
+import { type ConfigFiles, readSource } from "./kubelet-config/config-file.ts";
+import { applyDefaults } from "./kubelet-config/defaults.ts";
+import { findDropIns } from "./kubelet-config/drop-ins.ts";
+import { type Gates, resolveGates } from "./kubelet-config/gates.ts";
+import { findConflicts } from "./kubelet-config/rules.ts";
+import { checkValues } from "./kubelet-config/values.ts";
+import { findWarnings } from "./kubelet-config/warnings.ts";
 import { nodeNameOf } from "./node-name.ts";
-import { fieldAt } from "./path.ts";
 import { ConfigError, type Problem } from "./problem.ts";
 import { type FlagSettings, freezeDeep, resolveConfig, resolveFlags } from "./resolve.ts";
-import { findConflicts } from "./rules.ts";
-import { applySettings, readSettings, type Settings, settingWarnings } from "./settings.ts";
-import { type ConfigFiles, readSource } from "./source.ts";
-import { checkValues } from "./value.ts";
-import { findWarnings } from "./warnings.ts";
 
 /** What the command line asks for: the agent with its configuration, or one of the two answers that need none. */
 export type Loaded =

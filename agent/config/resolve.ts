@@ -1,11 +1,11 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
 import type { ClusterPlace, Config, NodeConfig, RequestRate } from "./config.ts";
-import { parseDuration } from "./duration.ts";
-import { declaredGates } from "./feature-gates.ts";
-import { flagGroups } from "./flag-table.ts";
-import { resolveGates } from "./gates.ts";
-import type { Settings } from "./settings.ts";
+import { parseDuration } from "./fields/duration.ts";
+import type { Settings } from "./flags/flag-overrides.ts";
+import { flagGroups } from "./flags/flag-table.ts";
+import { declaredGates } from "./kubelet-config/feature-gates.ts";
+import { resolveGates } from "./kubelet-config/gates.ts";
 
 const longestRestartPeriod = "5m";
 const defaultIdsPerPod = 65_536;

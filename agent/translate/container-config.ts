@@ -16,16 +16,16 @@ import {
   terminationMessagePolicyAnnotation,
 } from "../../proto/kubernetes/well-known-names.ts";
 import { utf8 } from "../../proto/utf8.ts";
-import { containerResources } from "./container-resources.ts";
-import { environmentOf } from "./env.ts";
-import { createPortion } from "./expansion.ts";
-import type { EnvFiles } from "./file-variables.ts";
+import { environmentOf } from "./env/environment.ts";
+import type { EnvFiles } from "./env/file-key-ref.ts";
+import { createPortion } from "./env/variable-expansion.ts";
 import { containerLogPath } from "./log-path.ts";
-import { mountsOf } from "./mounts.ts";
 import type { NodeFacts } from "./node-facts.ts";
+import { containerResources } from "./resources/container-resources.ts";
 import { podLabels } from "./sandbox-config.ts";
-import { containerSecurityContext, namespacesWith } from "./security-context.ts";
-import type { IdRange } from "./user-namespace.ts";
+import { containerSecurityContext, namespacesWith } from "./security/security-context.ts";
+import type { IdRange } from "./security/user-namespace.ts";
+import { mountsOf } from "./volumes/mounts.ts";
 
 /** What a container's message is made of besides the pod. */
 export interface ContainerScene {

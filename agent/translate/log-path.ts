@@ -1,5 +1,5 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { pathPart } from "./volumes.ts";
+import { pathPart } from "./volumes/paths.ts";
 
 /** The folder of a pod's logs below `podLogsDir`: `<namespace>_<name>_<uid>`, as `kubectl logs` and log collectors expect. */
 export function podLogFolder({

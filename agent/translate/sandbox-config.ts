@@ -8,13 +8,13 @@ import {
   podNamespaceLabel,
   podUidLabel,
 } from "../../proto/kubernetes/well-known-names.ts";
-import { dnsOf } from "./dns.ts";
-import { kernelHostname } from "./hostname.ts";
 import { podLogFolder } from "./log-path.ts";
+import { dnsOf } from "./network/dns.ts";
+import { kernelHostname } from "./network/hostname.ts";
 import type { NodeFacts } from "./node-facts.ts";
-import { amountsOf, linuxResources, podAmounts } from "./resources.ts";
-import { sandboxSecurityContext } from "./security-context.ts";
-import type { IdRange } from "./user-namespace.ts";
+import { amountsOf, linuxResources, podAmounts } from "./resources/linux-resources.ts";
+import { sandboxSecurityContext } from "./security/security-context.ts";
+import type { IdRange } from "./security/user-namespace.ts";
 
 /** A pod as the message of RunPodSandbox; the same message goes along with every CreateContainer in that sandbox. */
 export function sandboxConfig(

@@ -3,7 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { localSocket } from "../../agent/local-socket.ts";
+import { localSocket } from "../../agent/config/local-socket.ts";
 import type { PodListing } from "../../agent/serve/pod-list.ts";
 import { apart } from "./processes.ts";
 import { bedPaths } from "./record.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
-import { localSocket } from "../../agent/local-socket.ts";
+import { localSocket } from "../../agent/config/local-socket.ts";
 import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
 import { until } from "../bed/until.ts";
 import { berthFolder } from "./places.ts";

@@ -1,0 +1,152 @@
+import { expect, test } from "bun:test";
+import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
+import { nodeFacts } from "../../../test/fakes/node-facts.ts";
+import type { NodeFacts } from "../node-facts.ts";
+import { amountsOf, linuxResources, oomScoreAdj, podAmounts } from "./linux-resources.ts";
+
+function linux(resources: ResourceRequirements | undefined, facts: Partial<NodeFacts> = {}) {
+  const { cpuShares, cpuQuota, cpuPeriod, memoryLimitInBytes } = linuxResources(amountsOf(resources), {
+    ...nodeFacts,
+    ...facts,
+  });
+  return { cpuShares, cpuQuota, cpuPeriod, memoryLimitInBytes };
+}
+
+const shares: readonly [sentence: string, resources: ResourceRequirements | undefined, shares: bigint][] = [
+  ["no resources at all are the least", undefined, 2n],
+  ["a request of nothing is the least", { requests: { cpu: "0" } }, 2n],
+  ["a thousandth of a CPU is the least", { requests: { cpu: "1m" } }, 2n],
+  ["three thousandths are three", { requests: { cpu: "3m" } }, 3n],
+  ["a tenth of a CPU", { requests: { cpu: "100m" } }, 102n],
+  ["one CPU is 1024", { requests: { cpu: "1" } }, 1024n],
+  ["a limit stands in for a request that is not there", { limits: { cpu: "2" } }, 2048n],
+  ["a request counts, not the limit above it", { requests: { cpu: "250m" }, limits: { cpu: "2" } }, 256n],
+  ["255 CPUs are less than the most", { requests: { cpu: "255" } }, 261_120n],
+  ["256 CPUs are the most", { requests: { cpu: "256" } }, 262_144n],
+  ["a thousand CPUs are the most", { requests: { cpu: "1000" } }, 262_144n],
+];
+for (const [sentence, resources, cpuShares] of shares)
+  test(`shares: ${sentence}`, () => {
+    expect(linux(resources).cpuShares).toBe(cpuShares);
+  });
+
+const quotas: readonly [string, ResourceRequirements | undefined, Partial<NodeFacts>, quota: bigint, period: bigint][] =
+  [
+    ["without a limit there is none", { requests: { cpu: "1" } }, {}, 0n, 100_000n],
+    ["a limit of nothing is none", { limits: { cpu: "0" } }, {}, 0n, 100_000n],
+    ["half a CPU is half the period", { limits: { cpu: "500m" } }, {}, 50_000n, 100_000n],
+    ["two CPUs are two periods", { limits: { cpu: "2" } }, {}, 200_000n, 100_000n],
+    ["a thousandth is the least of 1 ms", { limits: { cpu: "1m" } }, {}, 1000n, 100_000n],
+    ["ten thousandths are exactly 1 ms", { limits: { cpu: "10m" } }, {}, 1000n, 100_000n],
+    ["eleven thousandths are more", { limits: { cpu: "11m" } }, {}, 1100n, 100_000n],
+    ["it follows the node's period", { limits: { cpu: "500m" } }, { cpuCFSQuotaPeriodMs: 10 }, 5000n, 10_000n],
+    ["a period may have fractions", { limits: { cpu: "1" } }, { cpuCFSQuotaPeriodMs: 1.5 }, 1500n, 1500n],
+    ["a node that wants none has none", { limits: { cpu: "1" } }, { cpuCFSQuota: false }, 0n, 0n],
+  ];
+for (const [sentence, resources, facts, cpuQuota, cpuPeriod] of quotas)
+  test(`quota: ${sentence}`, () => {
+    expect(linux(resources, facts)).toMatchObject({ cpuQuota, cpuPeriod });
+  });
+
+test("memory is bounded by its limit, and by nothing where there is none", () => {
+  expect(linux({ limits: { memory: "64Mi" } }).memoryLimitInBytes).toBe(67_108_864n);
+  expect(linux({ requests: { memory: "64Mi" } }).memoryLimitInBytes).toBe(0n);
+});
+
+test("a limit beyond all measure is the largest that a message can carry", () => {
+  for (const [cpu, memory] of [
+    ["1e15", "1000E"],
+    ["1e100", "1e100"],
+  ] as const) {
+    const { cpuQuota, memoryLimitInBytes } = linux({ limits: { cpu, memory } });
+    expect([cpuQuota, memoryLimitInBytes]).toEqual([2n ** 63n - 1n, 2n ** 63n - 1n]);
+  }
+});
+
+test("a sidecar is killed no sooner than the least of the containers that it is there for", () => {
+  const asking = (name: string, memory?: string): Container => ({
+    name,
+    ...(memory === undefined ? {} : { resources: { requests: { memory } } }),
+  });
+  const score = (own: string | undefined, ...others: readonly (string | undefined)[]) => {
+    const sidecar: Container = { ...asking("proxy", own), restartPolicy: "Always" };
+    const containers = others.map((memory, index) => asking(`c${index}`, memory));
+    const pod: Pod = { metadata: {}, spec: { initContainers: [sidecar], containers } };
+    return oomScoreAdj(pod, sidecar, "Burstable", nodeFacts);
+  };
+  expect(score("1Gi", "4Gi", "2Gi")).toBe(750);
+  expect(score("4Gi", "2Gi")).toBe(500);
+  expect(score(undefined, "2Gi", undefined)).toBe(999);
+});
+
+test("a pod asks for the sum of its containers, a limit standing in for a request", () => {
+  const pod = podOf({ requests: { cpu: "100m", memory: "1Mi" } }, { limits: { cpu: "1", memory: "2Mi" } });
+  expect(podAmounts(pod)).toEqual({
+    cpuRequest: 1100,
+    cpuLimit: undefined,
+    memoryRequest: 3 * 2 ** 20,
+    memoryLimit: undefined,
+  });
+});
+
+test("a pod has a limit when every container has one", () => {
+  const limits = { cpu: "500m", memory: "1Mi" };
+  expect(podAmounts(podOf({ limits }, { limits }))).toEqual({
+    cpuRequest: 1000,
+    cpuLimit: 1000,
+    memoryRequest: 2 ** 21,
+    memoryLimit: 2 ** 21,
+  });
+});
+
+const scores: readonly [
+  sentence: string,
+  PodQOSClass,
+  memory: string | undefined,
+  spec: Partial<Pod["spec"]>,
+  score: number,
+][] = [
+  ["Guaranteed", "Guaranteed", "1Gi", {}, -997],
+  ["BestEffort", "BestEffort", undefined, {}, 1000],
+  ["Burstable that asks for no memory is killed right after BestEffort", "Burstable", undefined, {}, 999],
+  ["Burstable that asks for a little", "Burstable", "1Mi", {}, 999],
+  ["Burstable that asks for a quarter of the node", "Burstable", "2Gi", {}, 750],
+  ["Burstable that asks for half of the node", "Burstable", "4Gi", {}, 500],
+  ["Burstable that asks for all of the node is killed after the node's own", "Burstable", "8Gi", {}, 3],
+  ["Burstable that asks for more than the node has", "Burstable", "16Gi", {}, 3],
+  ["a critical pod", "BestEffort", undefined, { priority: 2_000_001_000 }, -997],
+  ["a pod just below critical", "BestEffort", undefined, { priority: 1_999_999_999 }, 1000],
+];
+for (const [sentence, qosClass, memory, spec, score] of scores)
+  test(`OOM score: ${sentence} has ${score}`, () => {
+    const container: Container = {
+      name: "a",
+      ...(memory === undefined ? {} : { resources: { requests: { memory } } }),
+    };
+    const pod: Pod = { metadata: {}, spec: { containers: [container], ...spec } };
+    expect(oomScoreAdj(pod, container, qosClass, nodeFacts)).toBe(score);
+  });
+
+function podOf(...all: readonly ResourceRequirements[]): Pod {
+  return { metadata: {}, spec: { containers: all.map((resources, index) => ({ name: `c${index}`, resources })) } };
+}
+
+test("a pod asks for what its worst moment needs: all containers, or an init container beside the sidecars before it", () => {
+  const cpu = (name: string, amount: string, more: Partial<Container> = {}): Container => ({
+    name,
+    resources: { requests: { cpu: amount }, limits: { memory: amount } },
+    ...more,
+  });
+  const sidecar = cpu("proxy", "2", { restartPolicy: "Always" });
+  const amounts = (initContainers: readonly Container[]) => {
+    const { cpuRequest, memoryLimit } = podAmounts({
+      metadata: {},
+      spec: { initContainers, containers: [cpu("app", "3")] },
+    });
+    return [cpuRequest, memoryLimit];
+  };
+  expect(amounts([cpu("first", "4")])).toEqual([4000, 4]);
+  expect(amounts([sidecar, cpu("first", "4")])).toEqual([6000, 6]);
+  expect(amounts([cpu("first", "4"), sidecar])).toEqual([5000, 5]);
+  expect(amounts([cpu("first", "1")])).toEqual([3000, 3]);
+});

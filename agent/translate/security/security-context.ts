@@ -1,0 +1,215 @@
+import {
+  LinuxContainerSecurityContext,
+  LinuxSandboxSecurityContext,
+  NamespaceMode,
+  NamespaceOption,
+  SecurityProfile,
+  SecurityProfile_ProfileType,
+  SupplementalGroupsPolicy,
+} from "../../../proto/cri/gen/api.ts";
+import type { ImageUser } from "../../../proto/cri/image-user.ts";
+import type { ContainerId } from "../../../proto/ids.ts";
+import { appArmorProfileOf } from "../../../proto/kubernetes/app-armor.ts";
+import { allContainers } from "../../../proto/kubernetes/containers.ts";
+import type {
+  AppArmorProfile,
+  Container,
+  Pod,
+  SELinuxOptions,
+  SeccompProfile,
+} from "../../../proto/kubernetes/gen/types.ts";
+import type { NodeFacts } from "../node-facts.ts";
+import { TranslateError } from "../translate-error.ts";
+import { type IdRange, usersOf } from "./user-namespace.ts";
+
+/**
+ * Paths that tell about, or reach into, the host; hidden unless `procMount: Unmasked`. The kubelet's list, with each CPU's
+ * `thermal_throttle`, by whose counters a neighbour's work could be watched.
+ */
+const MASKED_PATHS: readonly string[] = [
+  "/proc/asound",
+  "/proc/acpi",
+  "/proc/interrupts",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/latency_stats",
+  "/proc/timer_list",
+  "/proc/timer_stats",
+  "/proc/sched_debug",
+  "/proc/scsi",
+  "/sys/firmware",
+  "/sys/devices/virtual/powercap",
+];
+const READONLY_PATHS: readonly string[] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/** The sandbox's side: who its first process is, and which namespaces the pod shares with the node. `ids` are the pod's own. */
+export function sandboxSecurityContext(pod: Pod, ids?: IdRange): LinuxSandboxSecurityContext {
+  const { securityContext } = pod.spec;
+  return LinuxSandboxSecurityContext.fromPartial({
+    namespaceOptions: namespacesOf(pod, ids),
+    privileged: allContainers(pod.spec).some((container) => container.securityContext?.privileged === true),
+    seccomp: { profileType: SecurityProfile_ProfileType.RuntimeDefault, localhostRef: "" },
+    ...userAndGroups(securityContext?.runAsUser, securityContext?.runAsGroup, pod),
+    ...selinux(securityContext?.seLinuxOptions),
+  });
+}
+
+/** The container's side. What the container says goes before what the pod says. Throws `TranslateError`. */
+export function containerSecurityContext(
+  pod: Pod,
+  container: Container,
+  image: ImageUser,
+  facts: NodeFacts,
+  ids?: IdRange,
+): LinuxContainerSecurityContext {
+  const ofPod = pod.spec.securityContext;
+  const own = container.securityContext;
+  verifyNonRoot(pod, container, image);
+  const isUnmasked = own?.procMount === "Unmasked" || own?.privileged === true;
+  return LinuxContainerSecurityContext.fromPartial({
+    privileged: own?.privileged === true,
+    readonlyRootfs: own?.readOnlyRootFilesystem === true,
+    noNewPrivs: own?.allowPrivilegeEscalation === false,
+    namespaceOptions: namespacesOf(pod, ids),
+    capabilities: {
+      addCapabilities: [...(own?.capabilities?.add ?? [])],
+      dropCapabilities: [...(own?.capabilities?.drop ?? [])],
+    },
+    maskedPaths: isUnmasked ? [] : [...MASKED_PATHS, ...facts.thermalThrottlePaths],
+    readonlyPaths: isUnmasked ? [] : [...READONLY_PATHS],
+    seccomp: seccompProfile(own?.seccompProfile ?? ofPod?.seccompProfile, facts),
+    ...apparmor(appArmorProfileOf(pod, container)),
+    ...userAndGroups(own?.runAsUser ?? ofPod?.runAsUser, own?.runAsGroup ?? ofPod?.runAsGroup, pod, image),
+    ...selinux(own?.seLinuxOptions ?? ofPod?.seLinuxOptions),
+  });
+}
+
+/**
+ * Of an ephemeral container that is to see the processes of another one: in whose namespace of them it runs. Where all of the pod, or of
+ * the node, share one, it sees them anyway.
+ */
+export function namespacesWith(pod: Pod, targetId: ContainerId, ids?: IdRange): NamespaceOption {
+  const options = namespacesOf(pod, ids);
+  return options.pid === NamespaceMode.CONTAINER ? { ...options, pid: NamespaceMode.TARGET, targetId } : options;
+}
+
+function namespacesOf(pod: Pod, ids: IdRange | undefined): NamespaceOption {
+  const { hostNetwork, hostIPC, hostPID, shareProcessNamespace } = pod.spec;
+  const usernsOptions = usersOf(pod, ids);
+  const shared = shareProcessNamespace === true ? NamespaceMode.POD : NamespaceMode.CONTAINER;
+  return NamespaceOption.fromPartial({
+    network: hostNetwork === true ? NamespaceMode.NODE : NamespaceMode.POD,
+    ipc: hostIPC === true ? NamespaceMode.NODE : NamespaceMode.POD,
+    pid: hostPID === true ? NamespaceMode.NODE : shared,
+    ...(usernsOptions && { usernsOptions }),
+  });
+}
+
+function userAndGroups(user: number | undefined, group: number | undefined, pod: Pod, image?: ImageUser) {
+  const { fsGroup, supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
+  const byName = user === undefined && image?.uid === undefined ? image?.username : undefined;
+  // An image that names nobody runs as root, and that is said: runtimes refuse a group without a user.
+  const uid = user ?? image?.uid ?? (byName === "" ? 0 : undefined);
+  return {
+    ...(uid === undefined ? {} : { runAsUser: { value: BigInt(uid) } }),
+    ...(byName === undefined || byName === "" ? {} : { runAsUsername: byName }),
+    ...(group === undefined ? {} : { runAsGroup: { value: BigInt(group) } }),
+    supplementalGroups: [...(fsGroup === undefined ? [] : [fsGroup]), ...supplementalGroups].map(BigInt),
+    supplementalGroupsPolicy: groupsPolicy(supplementalGroupsPolicy),
+  };
+}
+
+/** The sandbox is the first that it is asked for, and fails with it. */
+function groupsPolicy(policy: string | undefined): SupplementalGroupsPolicy {
+  if (policy === "Strict") return SupplementalGroupsPolicy.Strict;
+  if (policy === undefined || policy === "Merge") return SupplementalGroupsPolicy.Merge;
+  throw new TranslateError("CreatePodSandboxError", `unsupported supplementalGroupsPolicy: ${policy}`);
+}
+
+/** `runAsNonRoot` is checked at every start: an image may have changed its user under the same name. */
+function verifyNonRoot(pod: Pod, container: Container, { uid, username }: ImageUser): void {
+  const ofPod = pod.spec.securityContext;
+  const own = container.securityContext;
+  if ((own?.runAsNonRoot ?? ofPod?.runAsNonRoot) !== true) return;
+  const user = own?.runAsUser ?? ofPod?.runAsUser;
+  if (user !== undefined && user !== 0) return;
+  const { name = "", namespace = "default", uid: podUid = "" } = pod.metadata;
+  const whose = `(pod: "${name}_${namespace}(${podUid})", container: ${container.name})`;
+  const refuse = (why: string) => new TranslateError("CreateContainerConfigError", `${why} ${whose}`);
+  if (user === 0) throw refuse("container's runAsUser breaks non-root policy");
+  if (uid === undefined && username !== "")
+    throw refuse(
+      `container has runAsNonRoot and image has non-numeric user (${username}), cannot verify user is non-root`,
+    );
+  if ((uid ?? 0) === 0) throw refuse("container has runAsNonRoot and image will run as root");
+}
+
+/** No profile at all means Unconfined, unless the node's `seccompDefault` says otherwise; a nameless file means an error. */
+function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): SecurityProfile {
+  refuseUnknownType("seccompProfile", profile?.type);
+  switch (profile?.type) {
+    case "Unconfined":
+      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Unconfined });
+    case "RuntimeDefault":
+      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.RuntimeDefault });
+    case "Localhost": {
+      const file = profile.localhostProfile ?? "";
+      if (file === "")
+        throw new TranslateError(
+          "CreateContainerConfigError",
+          "localhostProfile must be set if seccompProfile type is Localhost.",
+        );
+      if (file.startsWith("/") || file.split("/").includes(".."))
+        throw new TranslateError(
+          "CreateContainerConfigError",
+          `localhostProfile must be a relative path below the node's seccomp folder, found ${JSON.stringify(file)}`,
+        );
+      const localhostRef = `${facts.rootDir}/seccomp/${file}`;
+      return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Localhost, localhostRef });
+    }
+    case undefined: {
+      const { RuntimeDefault, Unconfined } = SecurityProfile_ProfileType;
+      return SecurityProfile.fromPartial({ profileType: facts.seccompDefault ? RuntimeDefault : Unconfined });
+    }
+  }
+}
+
+/** Told twice, since older runtimes read the text alone. A nameless profile would be none at all: that is an error. */
+function apparmor(
+  profile: AppArmorProfile | undefined,
+): Pick<LinuxContainerSecurityContext, "apparmor" | "apparmorProfile"> | undefined {
+  refuseUnknownType("appArmorProfile", profile?.type);
+  const { Localhost, RuntimeDefault, Unconfined } = SecurityProfile_ProfileType;
+  switch (profile?.type) {
+    case "Unconfined":
+      return { apparmor: { profileType: Unconfined, localhostRef: "" }, apparmorProfile: "unconfined" };
+    case "RuntimeDefault":
+      return { apparmor: { profileType: RuntimeDefault, localhostRef: "" }, apparmorProfile: "runtime/default" };
+    case "Localhost": {
+      const localhostRef = profile.localhostProfile ?? "";
+      if (localhostRef.trim() === "")
+        throw new TranslateError(
+          "CreateContainerConfigError",
+          "localhostProfile must be set if appArmorProfile type is Localhost",
+        );
+      return { apparmor: { profileType: Localhost, localhostRef }, apparmorProfile: `localhost/${localhostRef}` };
+    }
+    case undefined:
+      return undefined;
+  }
+}
+
+/** A newer API may have more of them. To run without the confinement that was asked for would be a lie. */
+function refuseUnknownType(field: string, type: string | undefined): void {
+  if (type === undefined || ["Unconfined", "RuntimeDefault", "Localhost"].includes(type)) return;
+  throw new TranslateError(
+    "CreateContainerConfigError",
+    `${field} has a type that this release does not know: ${JSON.stringify(type)}`,
+  );
+}
+
+function selinux(options: SELinuxOptions | undefined) {
+  if (options === undefined) return {};
+  const { user = "", role = "", type = "", level = "" } = options;
+  return { selinuxOptions: { user, role, type, level } };
+}

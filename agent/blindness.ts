@@ -1,7 +1,7 @@
 import { asRpcError, CriError } from "../cri/error.ts";
 import type { Log } from "../host/log.ts";
 import type { PodUid } from "../proto/ids.ts";
-import { blindEvent, type PodEvent } from "./decide/event.ts";
+import { blindEvent, type PodEvent } from "./decide/events/pod-events.ts";
 
 /** Why pods cannot be looked at, or decided upon: who would look at a pod for the reason finds it in the log and by its events. */
 export interface Blindness {

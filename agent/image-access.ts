@@ -15,8 +15,13 @@ import { createImageRecords, type ImageRecords } from "./act/image-records.ts";
 import { hashOfLogin } from "./act/login-hash.ts";
 import type { PodDisk } from "./act/volume.ts";
 import type { Cluster } from "./cluster.ts";
-import { type ImageVerification, imageAccess, type PodCredentials, recordedAccounts } from "./decide/image-access.ts";
-import type { ImagePresence } from "./decide/observed.ts";
+import {
+  type ImageVerification,
+  imageAccess,
+  type PodCredentials,
+  recordedAccounts,
+} from "./decide/admission/image-verification.ts";
+import type { ImagePresence } from "./decide/pod/observed.ts";
 import type { ObservedPods } from "./observed/pods.ts";
 import { hasCode } from "./report/retry.ts";
 import { ownLoginsFor } from "./translate/registry-credentials.ts";

@@ -4,9 +4,9 @@ import type { ContainerId, PodUid, SandboxId } from "../proto/ids.ts";
 import type { Pod, PodSpec } from "../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../test/fakes/clock.ts";
 import { explain } from "./act/explain.ts";
-import type { ActionKind } from "./decide/action.ts";
-import type { DesiredNow } from "./decide/desired.ts";
-import { nothingObserved, type ObservedPod } from "./decide/observed.ts";
+import type { ActionKind } from "./decide/pod/action.ts";
+import type { DesiredNow } from "./decide/pod/desired.ts";
+import { nothingObserved, type ObservedPod } from "./decide/pod/observed.ts";
 import { createLoop } from "./loop.ts";
 import type { Done, Rooms } from "./rooms.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../host/clock.ts";
 import type { PodUid } from "../proto/ids.ts";
-import { forgiveOutages, forgiveReference } from "./decide/memory.ts";
+import { forgiveOutages, forgiveReference } from "./decide/pod/memory.ts";
 import type { Settings } from "./decide/settings.ts";
 import type { Rooms } from "./rooms.ts";
 import { createStarts } from "./starts.ts";

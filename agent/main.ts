@@ -15,10 +15,10 @@ import { type Agent, type AgentParts, createAgent, type PodSource } from "./agen
 import { checkCgroups } from "./cgroup-version.ts";
 import type { Config } from "./config/config.ts";
 import { localSocket } from "./config/local-socket.ts";
-import { type AdmittingNode, admittingNode } from "./decide/admitting-node.ts";
-import type { OfferedPod } from "./decide/merge.ts";
-import type { Refusal } from "./decide/node-report.ts";
-import type { ObservedMachine } from "./decide/observed-node.ts";
+import { type AdmittingNode, admittingNode } from "./decide/admission/admission-node.ts";
+import type { Refusal } from "./decide/node/local-node-report.ts";
+import type { ObservedMachine } from "./decide/node/observed-node.ts";
+import type { OfferedPod } from "./decide/sources/merge-static.ts";
 import { followStaticPath } from "./desired/static-files.ts";
 import { factsOf, readFigures } from "./facts.ts";
 import { followHostIPs } from "./host-ips.ts";

@@ -8,7 +8,7 @@ import { kubeError, requestsOf } from "../test/fakes/kube-journal.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { createSupplies, nodeSettings, observedMachine } from "../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../test/fakes/runtime.ts";
-import type { NodeEvent } from "./decide/node.ts";
+import type { NodeEvent } from "./decide/node/node-report.ts";
 import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
 
 const LEASE = "leases.coordination.k8s.io/kube-node-lease";

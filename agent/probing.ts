@@ -1,8 +1,8 @@
 import type { Runtime } from "../cri/runtime.ts";
 import type { PodUid } from "../proto/ids.ts";
-import { fullNameOf } from "./decide/desired.ts";
-import { eventOfProbe, type PodEvent } from "./decide/event.ts";
-import { probeTimeoutMs, type Unwell } from "./decide/probe.ts";
+import { probeTimeoutMs, type Unwell } from "./decide/container/probe.ts";
+import { eventOfProbe, type PodEvent } from "./decide/events/pod-events.ts";
+import { fullNameOf } from "./decide/pod/desired.ts";
 import type { ObservedPods } from "./observed/pods.ts";
 import { createProbes, type Probes, type ProbesSettings } from "./observed/probes.ts";
 import { enquiryOf } from "./translate/probe-request.ts";

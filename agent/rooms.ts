@@ -1,11 +1,11 @@
 import type { PodUid } from "../proto/ids.ts";
 import type { PodStatus } from "../proto/kubernetes/gen/types.ts";
-import type { Action } from "./decide/action.ts";
-import type { DesiredNow } from "./decide/desired.ts";
-import type { ObservedPod } from "./decide/observed.ts";
-import type { Obstacle } from "./decide/plan.ts";
-import type { StageKind } from "./decide/stage.ts";
-import type { Beginning, Taken } from "./decide/taken.ts";
+import type { Action } from "./decide/pod/action.ts";
+import type { Beginning, Taken } from "./decide/pod/action-call.ts";
+import type { DesiredNow } from "./decide/pod/desired.ts";
+import type { ObservedPod } from "./decide/pod/observed.ts";
+import type { Obstacle } from "./decide/pod/plan.ts";
+import type { StageKind } from "./decide/pod/stage.ts";
 
 /** What the loop needs of the rooms; `main.ts` hands it in. */
 export interface Rooms {

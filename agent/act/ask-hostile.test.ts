@@ -3,7 +3,7 @@ import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:
 import type { Server, Socket } from "node:net";
 import type { ContainerId } from "../../proto/ids.ts";
 import { pour, serveTcp, type TcpServer } from "../../test/fakes/tcp-server.ts";
-import type { ProbeOutcome } from "../decide/probe.ts";
+import type { ProbeOutcome } from "../decide/container/probe.ts";
 import type { Enquiry } from "../translate/probe-request.ts";
 import { createAsk } from "./ask.ts";
 

@@ -7,7 +7,7 @@ import { until } from "../../test/bed/until.ts";
 import { pour, serveTcp } from "../../test/fakes/tcp-server.ts";
 import { createTlsServer, type Received, reply } from "../../test/fakes/tls-server.ts";
 import { createAuthority } from "../../test/upstream/pki.ts";
-import type { ProbeOutcome } from "../decide/probe.ts";
+import type { ProbeOutcome } from "../decide/container/probe.ts";
 import { createAsk } from "./ask.ts";
 
 setDefaultTimeout(20_000);

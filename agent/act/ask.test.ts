@@ -5,7 +5,7 @@ import { createServer as createTcpServer, type Server as TcpServer } from "node:
 import { Server as GrpcServer, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import { CriError } from "../../cri/error.ts";
 import type { ContainerId } from "../../proto/ids.ts";
-import type { ProbeOutcome } from "../decide/probe.ts";
+import type { ProbeOutcome } from "../decide/container/probe.ts";
 import type { Enquiry } from "../translate/probe-request.ts";
 import { createAsk } from "./ask.ts";
 

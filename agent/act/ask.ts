@@ -4,8 +4,8 @@ import { DialError, type DialOptions, dialTcp, type HttpAnswer, httpGet } from "
 import { createKnock } from "../../probe-net/tcp-connect.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
+import type { ProbeOutcome } from "../decide/container/probe.ts";
 import { formatGoDuration } from "../decide/go-duration.ts";
-import type { ProbeOutcome } from "../decide/probe.ts";
 import type { Enquiry } from "../translate/probe-request.ts";
 
 /** Asks one container once, as a probe or a hook does. Never rejects. */

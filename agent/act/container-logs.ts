@@ -1,6 +1,6 @@
 import type { Files } from "../../host/fs/files.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { attemptOfLog } from "../decide/log-name.ts";
+import { attemptOfLog } from "../decide/container/log-file-name.ts";
 import { containerLogPath, podLogFolder } from "../translate/log-path.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { type CriCode, CriError } from "../../cri/error.ts";
 import { FilesError } from "../../host/fs/files.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import type { Action, ActionKind } from "../decide/action.ts";
+import type { Action, ActionKind } from "../decide/pod/action.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { explain } from "./explain.ts";
 

@@ -1,7 +1,7 @@
 import { asRpcError, CriError } from "../../cri/error.ts";
-import type { Action, ActionKind } from "../decide/action.ts";
-import { PULL_REASONS } from "../decide/image.ts";
-import type { ActionResult } from "../decide/memory.ts";
+import { PULL_REASONS } from "../decide/container/image.ts";
+import type { Action, ActionKind } from "../decide/pod/action.ts";
+import type { ActionResult } from "../decide/pod/memory.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { HookError } from "./hook.ts";
 

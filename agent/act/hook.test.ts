@@ -5,7 +5,7 @@ import type { HTTPGetAction, LifecycleHandler, Pod } from "../../proto/kubernete
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
-import { nothingObserved } from "../decide/observed.ts";
+import { nothingObserved } from "../decide/pod/observed.ts";
 import { runPostStart, stopContainer } from "./hook.ts";
 
 const [uid, id] = ["u" as PodUid, "c" as ContainerId];

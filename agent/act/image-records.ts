@@ -9,7 +9,7 @@ import {
   type ImagePullSecret,
 } from "../../proto/kubelet/image-records.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import { type RecordedImage, withCredentials } from "../decide/image-access.ts";
+import { type RecordedImage, withCredentials } from "../decide/admission/image-verification.ts";
 import { type BeforePull, createPullIntents, PULLING, type PullIntents } from "./pull-intents.ts";
 import {
   createPulledRecords,

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod } from "../decide/observed.ts";
+import { nothingObserved, type ObservedContainer, type ObservedPod } from "../decide/pod/observed.ts";
 import { createLogLinks } from "./log-links.ts";
 
 const links = "/var/log/containers";

@@ -1,7 +1,7 @@
 import { dirname } from "node:path/posix";
 import type { Files } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
-import type { ObservedContainer, ObservedPod } from "../decide/observed.ts";
+import type { ObservedContainer, ObservedPod } from "../decide/pod/observed.ts";
 import { containerLogPath, logLinkName, podLogFolder } from "../translate/log-path.ts";
 import type { PodDisk } from "./volume.ts";
 

@@ -1,6 +1,6 @@
 import type { Files } from "../../host/fs/files.ts";
 import { encodePullIntent } from "../../proto/kubelet/image-records.ts";
-import { imageOf } from "../decide/image.ts";
+import { imageOf } from "../decide/container/image.ts";
 import { fileNameOf, writeRecord } from "./pulled-records.ts";
 
 /** What the runtime had of an image before its pull. */

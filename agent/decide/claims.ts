@@ -1,5 +1,5 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { fullNameOf } from "./desired.ts";
+import { fullNameOf } from "./pod/desired.ts";
 
 /** A manifest and the pod that it asks for. */
 export interface Claimant {

@@ -1,4 +1,4 @@
-import type { DesiredPod } from "./desired.ts";
+import type { DesiredPod } from "./pod/desired.ts";
 
 /** Which generation of the pod a status tells of; a static pod has none. */
 export function generationOf({ pod: { metadata }, source }: DesiredPod): { readonly observedGeneration?: number } {

@@ -2,13 +2,13 @@ import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { answerTo, byAge } from "../decide/admission.ts";
-import type { AdmittingNode } from "../decide/admitting-node.ts";
-import { isTerminal } from "../decide/api-pod.ts";
-import { type Admission, type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import { createPlaces } from "../decide/places.ts";
-import { isUnseen } from "../decide/status.ts";
-import { isForSupport, refusalOf, unsupportedFeatures } from "../decide/support.ts";
+import { answerTo, byAge } from "../decide/admission/admission.ts";
+import type { AdmittingNode } from "../decide/admission/admission-node.ts";
+import { createPlaces } from "../decide/admission/node-usage.ts";
+import { isForSupport, refusalOf, unsupportedFeatures } from "../decide/admission/unsupported-features.ts";
+import { type Admission, type DesiredPod, fullNameOf } from "../decide/pod/desired.ts";
+import { isTerminal } from "../decide/sources/api-pod.ts";
+import { isUnseen } from "../decide/status/status.ts";
 import type { PodIndex } from "./pod-index.ts";
 
 /** What is known of the node when a pod is asked about. */

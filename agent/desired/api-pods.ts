@@ -6,9 +6,9 @@ import type { PodUid } from "../../proto/ids.ts";
 import { readToldPod } from "../../proto/kubernetes/decode/api-pod.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
-import { type AsOf, mirroredUid } from "../decide/api-pod.ts";
-import { fullNameOf } from "../decide/desired.ts";
-import type { ApiNews } from "../decide/merge-api.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
+import { type AsOf, mirroredUid } from "../decide/sources/api-pod.ts";
+import type { ApiNews } from "../decide/sources/merge-api.ts";
 import { createTrouble } from "./trouble.ts";
 
 /** Who wants to hear of every pod of this node as the API server has it, mirror pods among them. None of these may throw. */

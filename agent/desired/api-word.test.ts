@@ -5,7 +5,7 @@ import { roomForAll } from "../../test/fakes/admission.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { SourceKind } from "../decide/desired.ts";
+import type { SourceKind } from "../decide/pod/desired.ts";
 import { createDesiredPods } from "./pods.ts";
 import { createPodRecords } from "./records.ts";
 

@@ -1,9 +1,9 @@
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { entered } from "../decide/admission.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import { type ApiNews, mergeApi } from "../decide/merge-api.ts";
+import { entered } from "../decide/admission/admission.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import { type ApiNews, mergeApi } from "../decide/sources/merge-api.ts";
 import type { PodIndex } from "./pod-index.ts";
 
 /** The part of what should run here that the API server asks for. */

@@ -1,4 +1,4 @@
-import type { DesiredSource } from "../decide/desired.ts";
+import type { DesiredSource } from "../decide/pod/desired.ts";
 
 /** Where a pod was read from, as a log may have it. */
 export function placeOf(source: DesiredSource): string {

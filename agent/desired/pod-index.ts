@@ -1,5 +1,5 @@
 import type { PodUid } from "../../proto/ids.ts";
-import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
+import { type DesiredPod, fullNameOf } from "../decide/pod/desired.ts";
 
 /** Pods in the order in which they were accepted, found by uid, and by namespace and name. */
 export interface PodIndex {

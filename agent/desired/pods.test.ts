@@ -5,9 +5,9 @@ import { roomForAll } from "../../test/fakes/admission.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { SourceKind } from "../decide/desired.ts";
-import type { OfferedPod } from "../decide/merge.ts";
-import type { Refusal } from "../decide/node-report.ts";
+import type { Refusal } from "../decide/node/local-node-report.ts";
+import type { SourceKind } from "../decide/pod/desired.ts";
+import type { OfferedPod } from "../decide/sources/merge-static.ts";
 import { createDesiredPods } from "./pods.ts";
 import { createPodRecords, type PodRecords } from "./records.ts";
 

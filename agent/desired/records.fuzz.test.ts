@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { PodUid } from "../../proto/ids.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { DesiredPod } from "../decide/desired.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
 import { placeOf } from "./place.ts";
 import { createPodRecords } from "./records.ts";
 

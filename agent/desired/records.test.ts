@@ -6,7 +6,7 @@ import { createFiles, FilesError } from "../../host/fs/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { DesiredPod } from "../decide/desired.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
 import { createPodRecords } from "./records.ts";
 
 const podOf = (uid: string, acceptedAt = 1): DesiredPod => ({

@@ -4,7 +4,7 @@ import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { describeFieldError, type FieldError } from "../../proto/kubernetes/validation/field-error.ts";
-import type { DesiredPod, Termination } from "../decide/desired.ts";
+import type { DesiredPod, Termination } from "../decide/pod/desired.ts";
 
 /**
  * The durable record of the pods that this node has taken: one file a pod, written when it is taken, when what is wanted of it

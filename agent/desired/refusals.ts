@@ -1,8 +1,8 @@
 import type { Log } from "../../host/log.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
-import { fullNameOf } from "../decide/desired.ts";
-import type { ForeignClaim } from "../decide/merge.ts";
-import type { Refusal } from "../decide/node-report.ts";
+import type { Refusal } from "../decide/node/local-node-report.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
+import type { ForeignClaim } from "../decide/sources/merge-static.ts";
 import { placeOf } from "./place.ts";
 
 /** What is asked for and not taken, by all sources. */

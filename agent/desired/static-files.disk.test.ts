@@ -9,8 +9,8 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { until } from "../../test/bed/until.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import type { OfferedPod } from "../decide/merge.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import type { OfferedPod } from "../decide/sources/merge-static.ts";
 import { followStaticPath } from "./static-files.ts";
 
 /* How often things are told is in static-files.test.ts; this is what only a real disk and its events can show. */

@@ -6,9 +6,9 @@ import type { PodUid } from "../../proto/ids.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import type { OfferedPod } from "../decide/merge.ts";
-import type { Refusal } from "../decide/node-report.ts";
+import type { Refusal } from "../decide/node/local-node-report.ts";
+import { type DesiredPod, fullNameOf } from "../decide/pod/desired.ts";
+import type { OfferedPod } from "../decide/sources/merge-static.ts";
 import { readPodManifest } from "./manifest.ts";
 import { followStaticPath } from "./static-files.ts";
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { createClock } from "../../host/clock.ts";
 import { until } from "../../test/bed/until.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { OfferedPod } from "../decide/merge.ts";
+import type { OfferedPod } from "../decide/sources/merge-static.ts";
 import { followStaticUrl } from "./static-url.ts";
 
 /* What is told, and how often, is in static-url.test.ts; here is a real server, asked by the platform's own fetch. */

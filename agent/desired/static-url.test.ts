@@ -3,7 +3,7 @@ import { afterEach, expect, test } from "bun:test";
 import "../../proto/yaml/parse.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { fullNameOf } from "../decide/desired.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
 import { type Fetch, followStaticUrl } from "./static-url.ts";
 
 const pod = (name: string) => ({

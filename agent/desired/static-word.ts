@@ -1,9 +1,15 @@
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
-import { entered } from "../decide/admission.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import { endHold, type ForeignClaim, foreignClaims, mergeSource, type OfferedPod } from "../decide/merge.ts";
+import { entered } from "../decide/admission/admission.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import {
+  endHold,
+  type ForeignClaim,
+  foreignClaims,
+  mergeSource,
+  type OfferedPod,
+} from "../decide/sources/merge-static.ts";
 import type { PodIndex } from "./pod-index.ts";
 
 export type StaticKind = StaticPodSource["kind"];

@@ -1,5 +1,5 @@
 import type { PodUid } from "../../proto/ids.ts";
-import type { DesiredPod } from "../decide/desired.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
 import type { Admissions } from "./admissions.ts";
 
 type Write = (pod: DesiredPod) => Promise<void>;

@@ -1,7 +1,7 @@
 import type { ToldExit } from "../../cri/runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
-import { SIGKILLED } from "../decide/late-reason.ts";
-import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../decide/observed.ts";
+import { SIGKILLED } from "../decide/container/oom-reason.ts";
+import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../decide/pod/observed.ts";
 import { type ContainerEvent, hasEnded, isNews } from "./events.ts";
 
 export type NodeId = SandboxId | ContainerId;

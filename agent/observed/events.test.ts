@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { ContainerChange } from "../../cri/runtime.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import type { ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
+import type { ObservedContainer, ObservedSandbox } from "../decide/pod/observed.ts";
 import { hasEnded, isNews } from "./events.ts";
 
 const identity = {

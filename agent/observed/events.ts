@@ -1,5 +1,5 @@
 import type { RuntimeEvent } from "../../cri/runtime.ts";
-import type { ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
+import type { ObservedContainer, ObservedSandbox } from "../decide/pod/observed.ts";
 
 export type ContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
 

@@ -17,7 +17,7 @@ import {
   podNamespaceLabel,
   podUidLabel,
 } from "../../proto/kubernetes/well-known-names.ts";
-import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../decide/observed.ts";
+import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../decide/pod/observed.ts";
 
 /** To which pod a sandbox or container belongs; undefined for those that no kubelet has made. */
 export interface Owner {

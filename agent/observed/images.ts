@@ -2,7 +2,7 @@ import { asRpcError, CriError } from "../../cri/error.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { createBoundedMap } from "../../host/lru-map.ts";
-import type { ImagePresence } from "../decide/observed.ts";
+import type { ImagePresence } from "../decide/pod/observed.ts";
 
 /**
  * What the runtime has of images. What is there is kept for the looks of one start, since an import or a new tag comes without a word; what

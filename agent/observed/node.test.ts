@@ -5,7 +5,7 @@ import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { createSupplies, observedMachine } from "../../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";
-import type { Supplies } from "../decide/observed-node.ts";
+import type { Supplies } from "../decide/node/observed-node.ts";
 import { createNodeObserver } from "./node.ts";
 
 function createScene() {

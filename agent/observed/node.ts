@@ -9,7 +9,7 @@ import {
   type ObservedRuntime,
   type Supplies,
   silentRuntime,
-} from "../decide/observed-node.ts";
+} from "../decide/node/observed-node.ts";
 import { featuresOf } from "./runtime-features.ts";
 import { createSupplyMeter, type SupplySources } from "./supplies.ts";
 

@@ -1,7 +1,7 @@
 import type { Files } from "../../host/fs/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import { attemptOfLog } from "../decide/log-name.ts";
-import { instanceKey } from "../decide/observed.ts";
+import { attemptOfLog } from "../decide/container/log-file-name.ts";
+import { instanceKey } from "../decide/pod/observed.ts";
 import type { Owner } from "./from-cri.ts";
 
 export interface FoundFiles {

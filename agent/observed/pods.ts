@@ -4,10 +4,10 @@ import type { Log } from "../../host/log.ts";
 import type { Container, PodSandbox } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { allContainers } from "../../proto/kubernetes/containers.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import { imageOf } from "../decide/image.ts";
-import { awaitsReason } from "../decide/late-reason.ts";
-import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/observed.ts";
+import { imageOf } from "../decide/container/image.ts";
+import { awaitsReason } from "../decide/container/oom-reason.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import type { ImagePresence, ObservedContainer, ObservedPod } from "../decide/pod/observed.ts";
 import {
   createEntry,
   digestEvents,

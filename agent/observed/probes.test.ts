@@ -3,8 +3,8 @@ import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Container, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import { nothingObserved, type ObservedPod } from "../decide/observed.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import { nothingObserved, type ObservedPod } from "../decide/pod/observed.ts";
 import { createProbes, type ProbesSettings, type Question } from "./probes.ts";
 
 const uid = "u" as PodUid;

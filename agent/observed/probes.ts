@@ -3,9 +3,6 @@ import type { Log } from "../../host/log.ts";
 import type { ContainerId, PodUid } from "../../proto/ids.ts";
 import { allContainers, runsToItsEnd, statusOfInstance } from "../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
-import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
-import { awaitsHook, type ContainerHealth, newestOf, type ObservedPod } from "../decide/observed.ts";
-import { addressesOf } from "../decide/pod-ips.ts";
 import {
   afterProbe,
   beginProbe,
@@ -17,7 +14,10 @@ import {
   type ProbeOutcome,
   type ProbeState,
   probeKinds,
-} from "../decide/probe.ts";
+} from "../decide/container/probe.ts";
+import { type DesiredPod, fullNameOf } from "../decide/pod/desired.ts";
+import { awaitsHook, type ContainerHealth, newestOf, type ObservedPod } from "../decide/pod/observed.ts";
+import { addressesOf } from "../decide/status/pod-ips.ts";
 
 /** Asks the containers that want to be asked, each in its own beat, by one timer for all of them. */
 export interface Probes {

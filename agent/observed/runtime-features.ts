@@ -1,5 +1,5 @@
 import type { StatusResponse } from "../../proto/cri/gen/api.ts";
-import type { ObservedRuntime } from "../decide/observed-node.ts";
+import type { ObservedRuntime } from "../decide/node/observed-node.ts";
 
 /** What the runtime and its handlers say that they can do. */
 export type RuntimeFeatures = Pick<ObservedRuntime, "handlers" | "supplementalGroupsPolicy">;

@@ -4,7 +4,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { Files, Space } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import type { Proc } from "../../host/proc.ts";
-import type { Supplies } from "../decide/observed-node.ts";
+import type { Supplies } from "../decide/node/observed-node.ts";
 
 export interface SupplySources {
   readonly runtime: Pick<Runtime, "imageFsInfo">;

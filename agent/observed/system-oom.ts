@@ -1,7 +1,7 @@
 import type { KernelLog } from "../../host/kernel-log.ts";
 import type { Log } from "../../host/log.ts";
-import type { NodeEvent } from "../decide/node.ts";
-import { hearOfOom, type OomReport, systemOomEvent } from "../decide/system-oom.ts";
+import { hearOfOom, type OomReport, systemOomEvent } from "../decide/events/system-oom.ts";
+import type { NodeEvent } from "../decide/node/node-report.ts";
 
 export interface SystemOomParts {
   readonly kernelLog: KernelLog;

@@ -10,7 +10,7 @@ import {
   similarKey,
   spamKey,
   takeToken,
-} from "../decide/event-series.ts";
+} from "../decide/events/event-correlation.ts";
 
 /** An event that is told, and what has become of it. */
 export interface Series {

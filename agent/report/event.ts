@@ -4,7 +4,7 @@ import type { Kube } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
 import { events } from "../../kube/resource.ts";
 import type { Event } from "../../proto/kubernetes/gen/types.ts";
-import { newEvent, repetitionPatch } from "../decide/event-series.ts";
+import { newEvent, repetitionPatch } from "../decide/events/event-correlation.ts";
 import { createEventBook, type Series } from "./event-book.ts";
 import { createEventQueue } from "./event-queue.ts";
 import { hasCode, isOfServer, isOutage, retryAfterMs } from "./retry.ts";

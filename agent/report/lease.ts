@@ -4,8 +4,8 @@ import type { Log } from "../../host/log.ts";
 import type { Kube } from "../../kube/client.ts";
 import { leases } from "../../kube/resource.ts";
 import type { Lease } from "../../proto/kubernetes/gen/types.ts";
-import { leaseNamespace, leaseOf, renewAfterMs, renewedAt } from "../decide/lease.ts";
-import type { NodeSettings } from "../decide/node-settings.ts";
+import { leaseNamespace, leaseOf, renewAfterMs, renewedAt } from "../decide/node/lease.ts";
+import type { NodeSettings } from "../decide/node/node-settings.ts";
 import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
 export interface LeaseParts {

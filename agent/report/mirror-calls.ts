@@ -4,9 +4,9 @@ import type { Kube } from "../../kube/client.ts";
 import type { KubeErrorCode } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { mirroredUid } from "../decide/api-pod.ts";
-import { fullNameOf } from "../decide/desired.ts";
-import type { MirrorPlan } from "../decide/mirror.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
+import { mirroredUid } from "../decide/sources/api-pod.ts";
+import type { MirrorPlan } from "../decide/sources/mirror.ts";
 import { readPod } from "./read-pod.ts";
 import { hasCode, isOfServer, isOutage } from "./retry.ts";
 

@@ -6,7 +6,7 @@ import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeKube } from "../../test/fakes/kube.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { DesiredPod } from "../decide/desired.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
 import { createMirrorPods } from "./mirror.ts";
 
 const wanted = (name: string, uid: string): DesiredPod => ({

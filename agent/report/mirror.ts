@@ -1,7 +1,7 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { type AsOf, isNews, mirroredUid } from "../decide/api-pod.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import { planMirrors } from "../decide/mirror.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import { type AsOf, isNews, mirroredUid } from "../decide/sources/api-pod.ts";
+import { planMirrors } from "../decide/sources/mirror.ts";
 import { createMirrorCalls, type MirrorCallSettings } from "./mirror-calls.ts";
 import { retryAfterMs } from "./retry.ts";
 

@@ -14,9 +14,9 @@ import {
   type NodeDecision,
   type NodeEvent,
   type NodeMemory,
-} from "../decide/node.ts";
-import type { NodeSettings } from "../decide/node-settings.ts";
-import type { ObservedNode } from "../decide/observed-node.ts";
+} from "../decide/node/node-report.ts";
+import type { NodeSettings } from "../decide/node/node-settings.ts";
+import type { ObservedNode } from "../decide/node/observed-node.ts";
 import { readNode, registerNode } from "./registration.ts";
 import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 

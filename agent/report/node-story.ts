@@ -1,6 +1,6 @@
 import type { Clock } from "../../host/clock.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import type { NodeReport, Refusal } from "../decide/node-report.ts";
+import type { NodeReport, Refusal } from "../decide/node/local-node-report.ts";
 import { createListeners } from "./listeners.ts";
 
 /** The latest word on what is no pod's own: manifests that are refused, and the container runtime. */

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { rest } from "../../test/fakes/clock.ts";
-import type { Action } from "../decide/action.ts";
-import type { DesiredPod } from "../decide/desired.ts";
+import type { Action } from "../decide/pod/action.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
 import { createPodEvents } from "./pod-event.ts";
 
 const uid = "u" as PodUid;

@@ -1,7 +1,6 @@
 import type { PodUid } from "../../proto/ids.ts";
 import { isEphemeral, isInitContainer } from "../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { type DesiredPod, fullNameOf } from "../decide/desired.ts";
 import {
   type EventScene,
   eventsAtBegin,
@@ -9,9 +8,10 @@ import {
   eventsOfStatus,
   type PodEvent,
   SANDBOX_CHANGED,
-} from "../decide/event.ts";
-import { isUnseen } from "../decide/status.ts";
-import type { Beginning, Taken } from "../decide/taken.ts";
+} from "../decide/events/pod-events.ts";
+import type { Beginning, Taken } from "../decide/pod/action-call.ts";
+import { type DesiredPod, fullNameOf } from "../decide/pod/desired.ts";
+import { isUnseen } from "../decide/status/status.ts";
 import type { EventRecorder } from "./event.ts";
 
 /** Turns what the loop does and says of pods into events. None of it throws, and nothing waits for it. */

@@ -7,8 +7,8 @@ import type { ContainerStatus, Pod, PodPhase, PodStatus } from "../../proto/kube
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeKube } from "../../test/fakes/kube.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import type { StageKind } from "../decide/stage.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import type { StageKind } from "../decide/pod/stage.ts";
 import { createPodStatusReport } from "./pod-status.ts";
 
 const notFound = () => new KubeError("NOT_FOUND", 'pods "web" not found', { status: 404 });

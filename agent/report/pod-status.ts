@@ -1,10 +1,10 @@
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { type AsOf, isNews, mirroredUid } from "../decide/api-pod.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import type { StageKind } from "../decide/stage.ts";
-import { isUnseen } from "../decide/status.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import type { StageKind } from "../decide/pod/stage.ts";
+import { type AsOf, isNews, mirroredUid } from "../decide/sources/api-pod.ts";
+import { isUnseen } from "../decide/status/status.ts";
 import { createSlotWork, emptySlot, emptyWord, type PodStatusSettings, type Slot, untoldEnd } from "./status-slot.ts";
 
 const KEEP_AFTER_MS = 1_000;

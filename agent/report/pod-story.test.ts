@@ -3,11 +3,11 @@ import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { Action } from "../decide/action.ts";
-import type { DesiredPod } from "../decide/desired.ts";
-import type { Obstacle } from "../decide/plan.ts";
-import type { StageKind } from "../decide/stage.ts";
-import type { Taken } from "../decide/taken.ts";
+import type { Action } from "../decide/pod/action.ts";
+import type { Taken } from "../decide/pod/action-call.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import type { Obstacle } from "../decide/pod/plan.ts";
+import type { StageKind } from "../decide/pod/stage.ts";
 import { createPodStories, type PodStoriesSettings } from "./pod-story.ts";
 
 const uid = "u" as PodUid;

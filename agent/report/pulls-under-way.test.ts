@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../proto/ids.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
-import type { Action } from "../decide/action.ts";
-import type { Taken } from "../decide/taken.ts";
+import type { Action } from "../decide/pod/action.ts";
+import type { Taken } from "../decide/pod/action-call.ts";
 import { createPullsUnderWay } from "./pulls-under-way.ts";
 
 const uid = "u" as PodUid;

@@ -1,6 +1,6 @@
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import type { Beginning, Taken } from "../decide/taken.ts";
+import type { Beginning, Taken } from "../decide/pod/action-call.ts";
 
 /** A pull that a pod waits for. */
 export interface PullUnderWay {

@@ -6,10 +6,10 @@ import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { isLater, isTerminal } from "../decide/api-pod.ts";
-import { fullNameOf } from "../decide/desired.ts";
-import { isSameValue } from "../decide/same-value.ts";
-import type { StageKind } from "../decide/stage.ts";
+import { isSameValue } from "../../proto/kubernetes/semantic-equal.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
+import type { StageKind } from "../decide/pod/stage.ts";
+import { isLater, isTerminal } from "../decide/sources/api-pod.ts";
 import {
   changesReadiness,
   deletionDue,
@@ -17,7 +17,7 @@ import {
   mayWait,
   type StatusPatch,
   statusPatch,
-} from "../decide/status-patch.ts";
+} from "../decide/status/status-patch.ts";
 import { readPod } from "./read-pod.ts";
 import { hasCode, isOutage, retryAfterMs } from "./retry.ts";
 

@@ -1,7 +1,7 @@
 import type { PodUid } from "../../proto/ids.ts";
 import { statusNamed } from "../../proto/kubernetes/containers.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import type { Unwell } from "../decide/probe.ts";
+import type { Unwell } from "../decide/container/probe.ts";
 
 /** What probes have said of each pod's containers that were not as they should be. */
 export interface UnwellContainers {

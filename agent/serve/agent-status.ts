@@ -1,5 +1,5 @@
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import type { NodeReport, RuntimeState } from "../decide/node-report.ts";
+import type { NodeReport, RuntimeState } from "../decide/node/local-node-report.ts";
 import type { PodSummary } from "./pod-list.ts";
 
 /** Times are RFC 3339. */

@@ -6,7 +6,7 @@ import type {
   Pod,
   PodStatus,
 } from "../../proto/kubernetes/gen/types.ts";
-import type { StageKind } from "../decide/stage.ts";
+import type { StageKind } from "../decide/pod/stage.ts";
 import { summarize } from "./pod-list.ts";
 
 const pod: Pod = {

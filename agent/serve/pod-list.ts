@@ -1,11 +1,11 @@
 import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import type { NodeReport } from "../decide/node-report.ts";
-import type { Obstacle } from "../decide/plan.ts";
-import type { Unwell } from "../decide/probe.ts";
-import type { StageKind } from "../decide/stage.ts";
-import type { Step } from "../decide/step.ts";
+import type { Unwell } from "../decide/container/probe.ts";
+import type { NodeReport } from "../decide/node/local-node-report.ts";
+import type { Obstacle } from "../decide/pod/plan.ts";
+import type { StageKind } from "../decide/pod/stage.ts";
+import type { Step } from "../decide/pod/start-timing.ts";
 
 /** One pod as `berth pods` shows it. */
 export interface PodSummary {

@@ -2,8 +2,8 @@
 // channel what to start and remove.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { containerHash } from "../../agent/decide/container-hash.ts";
-import { qosClassOf } from "../../agent/decide/qos.ts";
+import { containerHash } from "../../agent/decide/container/container-hash.ts";
+import { qosClassOf } from "../../agent/decide/status/qos.ts";
 import { readPodManifest } from "../../agent/desired/manifest.ts";
 import { kernelOf } from "../../agent/facts.ts";
 import { createObservedImages } from "../../agent/observed/images.ts";

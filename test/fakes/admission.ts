@@ -1,4 +1,4 @@
-import { admittingNode } from "../../agent/decide/admitting-node.ts";
+import { admittingNode } from "../../agent/decide/admission/admission-node.ts";
 import type { AdmissionParts } from "../../agent/desired/admissions.ts";
 import { nodeSettings, observedMachine } from "./observed-node.ts";
 

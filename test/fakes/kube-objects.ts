@@ -1,4 +1,4 @@
-import { qosClassOf } from "../../agent/decide/qos.ts";
+import { qosClassOf } from "../../agent/decide/status/qos.ts";
 import type { Clock } from "../../host/clock.ts";
 import { errorOfStatus, type KubeError } from "../../kube/error.ts";
 import type { KubeObject, Selector } from "../../kube/resource.ts";

@@ -1,10 +1,10 @@
-import type { NodeSettings } from "../../agent/decide/node-settings.ts";
+import type { NodeSettings } from "../../agent/decide/node/node-settings.ts";
 import {
   noPressure,
   type ObservedMachine,
   type ObservedNode,
   type ObservedRuntime,
-} from "../../agent/decide/observed-node.ts";
+} from "../../agent/decide/node/observed-node.ts";
 
 export const observedMachine: ObservedMachine = {
   cpuCount: 4,

@@ -1,9 +1,9 @@
 import type { MakeProviders } from "../../agent/act/credential-providers.ts";
 import { type Agent, createAgent } from "../../agent/agent.ts";
 import { type ClusterNeeds, createCluster } from "../../agent/cluster.ts";
-import { admittingNode } from "../../agent/decide/admitting-node.ts";
-import type { ImageVerification } from "../../agent/decide/image-access.ts";
-import type { OfferedPod } from "../../agent/decide/merge.ts";
+import { admittingNode } from "../../agent/decide/admission/admission-node.ts";
+import type { ImageVerification } from "../../agent/decide/admission/image-verification.ts";
+import type { OfferedPod } from "../../agent/decide/sources/merge-static.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import type { PodReport } from "../../agent/report/pod-story.ts";
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";

@@ -24,7 +24,7 @@ for (const [name, rule] of Object.entries(rules))
 
 test("the tree was read", () => {
   expect(tree.size).toBeGreaterThan(150);
-  expect(tree.has("agent/decide/pod.ts")).toBe(true);
+  expect(tree.has("agent/decide/pod/pod.ts")).toBe(true);
 });
 
 const planted: readonly { rule: keyof typeof rules; path: string; text: string; said: string }[] = [

@@ -1,0 +1,115 @@
+import { expect, test } from "bun:test";
+import type { Lease } from "../../../proto/kubernetes/gen/types.ts";
+import { leaseOf, renewAfterMs } from "./lease.ts";
+
+const settings = { nodeName: "node-a", nodeLeaseDurationSeconds: 40 };
+const now = Date.parse("2026-01-01T00:00:00.250Z");
+
+test("a new lease belongs to the node and goes with it", () => {
+  expect(leaseOf(settings, "u1", undefined, now)).toMatchInlineSnapshot(`
+    {
+      "apiVersion": "coordination.k8s.io/v1",
+      "kind": "Lease",
+      "metadata": {
+        "name": "node-a",
+        "namespace": "kube-node-lease",
+        "ownerReferences": [
+          {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": "node-a",
+            "uid": "u1",
+          },
+        ],
+      },
+      "spec": {
+        "holderIdentity": "node-a",
+        "leaseDurationSeconds": 40,
+        "renewTime": "2026-01-01T00:00:00.250000Z",
+      },
+    }
+  `);
+});
+
+test("a renewal is of our making, and keeps what is not ours", () => {
+  const known = leaseOf(settings, "u1", undefined, now);
+  const seen = {
+    ...known,
+    metadata: {
+      ...known.metadata,
+      resourceVersion: "7",
+      labels: { a: "b" },
+      ownerReferences: [
+        { apiVersion: "v1", kind: "Node", name: "node-a", uid: "u0" },
+        { apiVersion: "x/v1", kind: "X", name: "x", uid: "x" },
+      ],
+    },
+    spec: { ...known.spec, holderIdentity: "somebody", leaseDurationSeconds: 10, leaseTransitions: 3, later: "field" },
+  };
+  expect(leaseOf(settings, "u1", seen as Lease, now + 10_000)).toMatchInlineSnapshot(`
+    {
+      "apiVersion": "coordination.k8s.io/v1",
+      "kind": "Lease",
+      "metadata": {
+        "labels": {
+          "a": "b",
+        },
+        "name": "node-a",
+        "namespace": "kube-node-lease",
+        "ownerReferences": [
+          {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": "node-a",
+            "uid": "u1",
+          },
+          {
+            "apiVersion": "x/v1",
+            "kind": "X",
+            "name": "x",
+            "uid": "x",
+          },
+        ],
+        "resourceVersion": "7",
+      },
+      "spec": {
+        "holderIdentity": "node-a",
+        "later": "field",
+        "leaseDurationSeconds": 40,
+        "leaseTransitions": 3,
+        "renewTime": "2026-01-01T00:00:10.250000Z",
+      },
+    }
+  `);
+});
+
+test("each renewal is later than the one before it, whatever the clock says", () => {
+  const before = (renewTime: string | undefined): Lease => {
+    const lease = leaseOf(settings, "u1", undefined, now);
+    return { ...lease, spec: { ...lease.spec, ...(renewTime === undefined ? {} : { renewTime }) } };
+  };
+  const rows = {
+    "ten seconds ago": "2025-12-31T23:59:50.250000Z",
+    "in this very millisecond": "2026-01-01T00:00:00.250999Z",
+    "in an hour: the clock was set back": "2026-01-01T01:00:00.000001Z",
+    "never to be surpassed": "9999-12-31T23:59:59.999999Z",
+    "a time that nobody can read": "soon",
+  };
+  const told = Object.entries(rows).map(
+    ([name, time]) => `${name}: ${time} → ${leaseOf(settings, "u1", before(time), now).spec.renewTime}`,
+  );
+  expect(`\n${told.join("\n")}\n`).toMatchInlineSnapshot(`
+    "
+    ten seconds ago: 2025-12-31T23:59:50.250000Z → 2026-01-01T00:00:00.250000Z
+    in this very millisecond: 2026-01-01T00:00:00.250999Z → 2026-01-01T00:00:00.251000Z
+    in an hour: the clock was set back: 2026-01-01T01:00:00.000001Z → 2026-01-01T01:00:00.001000Z
+    never to be surpassed: 9999-12-31T23:59:59.999999Z → 2026-01-01T00:00:00.250000Z
+    a time that nobody can read: soon → 2026-01-01T00:00:00.250000Z
+    "
+  `);
+});
+
+test("it is renewed after a quarter of its time, a little later by chance", () => {
+  expect([0, 0.5, 1].map((chance) => renewAfterMs(settings, chance))).toEqual([10_000, 10_200, 10_400]);
+  expect(renewAfterMs({ ...settings, nodeLeaseDurationSeconds: 1 }, 0)).toBe(250);
+});

@@ -1,0 +1,32 @@
+import { expect, test } from "bun:test";
+import type { PodQOSClass, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
+import { qosClassOf } from "./qos.ts";
+
+const both = { cpu: "1", memory: "1Gi" };
+const rows: readonly [
+  name: string,
+  containers: readonly (ResourceRequirements | undefined)[],
+  qosClass: PodQOSClass,
+][] = [
+  ["nothing said", [undefined], "BestEffort"],
+  ["zeros say nothing", [{ requests: { cpu: "0", memory: "0" } }], "BestEffort"],
+  ["other resources do not count", [{ limits: { "example.com/gpu": "1" } }], "BestEffort"],
+  ["limits for both", [{ limits: both }], "Guaranteed"],
+  [
+    "requests equal to limits, however they are written",
+    [{ limits: both, requests: { cpu: "1000m", memory: "1024Mi" } }],
+    "Guaranteed",
+  ],
+  ["a request below its limit", [{ limits: both, requests: { cpu: "500m", memory: "1Gi" } }], "Burstable"],
+  ["a limit for one of the two", [{ limits: { cpu: "1" } }], "Burstable"],
+  ["one container guaranteed, one that says nothing", [{ limits: both }, undefined], "Burstable"],
+  ["a request alone", [{ requests: { memory: "1Mi" } }], "Burstable"],
+];
+for (const [name, containers, qosClass] of rows)
+  test(`${name}: ${qosClass}`, () => {
+    const list = containers.map((resources, index) => ({
+      name: `c${index}`,
+      ...(resources === undefined ? {} : { resources }),
+    }));
+    expect(qosClassOf({ metadata: {}, spec: { containers: list } })).toBe(qosClass);
+  });

@@ -6,10 +6,10 @@ import type { PodUid } from "../proto/ids.ts";
 import type { DesiredPod } from "./decide/pod/desired.ts";
 import type { StageKind } from "./decide/pod/stage.ts";
 import type { ClusterSettings } from "./decide/settings.ts";
+import { createRuntimeClasses } from "./desired/objects/runtime-classes.ts";
+import { createReferences } from "./desired/objects/secrets-and-configmaps.ts";
+import { createServices } from "./desired/objects/services.ts";
 import type { DesiredPods } from "./desired/pods.ts";
-import { createReferences } from "./desired/references.ts";
-import { createRuntimeClasses } from "./desired/runtime-classes.ts";
-import { createServices } from "./desired/services.ts";
 import type { ClusterFacts } from "./translate/node-facts.ts";
 
 export interface ClusterFactsParts {

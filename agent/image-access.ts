@@ -22,7 +22,7 @@ import {
   recordedAccounts,
 } from "./decide/admission/image-verification.ts";
 import type { ImagePresence } from "./decide/pod/observed.ts";
-import type { ObservedPods } from "./observed/pods.ts";
+import type { ObservedPods } from "./observed/pods/pod-cache.ts";
 import { hasCode } from "./report/retry.ts";
 import { ownLoginsFor } from "./translate/registry-credentials.ts";
 import { TranslateError } from "./translate/translate-error.ts";

@@ -19,12 +19,12 @@ import { type AdmittingNode, admittingNode } from "./decide/admission/admission-
 import type { Refusal } from "./decide/node/local-node-report.ts";
 import type { ObservedMachine } from "./decide/node/observed-node.ts";
 import type { OfferedPod } from "./decide/sources/merge-static.ts";
-import { followStaticPath } from "./desired/static-files.ts";
+import { followStaticPath } from "./desired/static/static-files.ts";
 import { factsOf, readFigures } from "./facts.ts";
-import { followHostIPs } from "./host-ips.ts";
 import type { JoinParts, Membership } from "./join.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
-import { followSystemOoms } from "./observed/system-oom.ts";
+import { followHostIPs } from "./observed/node/host-ips.ts";
+import { followSystemOoms } from "./observed/node/system-oom.ts";
 import { ownRoot, ownRuntime } from "./ownership.ts";
 import { providersOf } from "./provider-programs.ts";
 import { agentStatus } from "./serve/agent-status.ts";
@@ -244,7 +244,7 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
       kind: "http",
       async follow(desired, signal) {
         // Loaded only where it is used: most nodes have no such URL.
-        const { followStaticUrl } = await import("./desired/static-url.ts");
+        const { followStaticUrl } = await import("./desired/static/static-url.ts");
         const offer = (pods: readonly OfferedPod[]) => desired.offer("http", pods);
         const refuse = (refused: readonly Refusal[], namesakes: readonly Pod[]) =>
           desired.refuse("http", refused, namesakes);

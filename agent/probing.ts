@@ -3,8 +3,8 @@ import type { PodUid } from "../proto/ids.ts";
 import { probeTimeoutMs, type Unwell } from "./decide/container/probe.ts";
 import { eventOfProbe, type PodEvent } from "./decide/events/pod-events.ts";
 import { fullNameOf } from "./decide/pod/desired.ts";
-import type { ObservedPods } from "./observed/pods.ts";
-import { createProbes, type Probes, type ProbesSettings } from "./observed/probes.ts";
+import type { ObservedPods } from "./observed/pods/pod-cache.ts";
+import { createProbes, type Probes, type ProbesSettings } from "./observed/probes/prober.ts";
 import { enquiryOf } from "./translate/probe-request.ts";
 import { TranslateError } from "./translate/translate-error.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { readPodManifest } from "../agent/desired/manifest.ts";
-import { followStaticPath } from "../agent/desired/static-files.ts";
+import { readPodManifest } from "../agent/desired/static/manifest.ts";
+import { followStaticPath } from "../agent/desired/static/static-files.ts";
 import { createLog } from "../host/log.ts";
 import { FakeClock } from "./fakes/clock.ts";
 import { FakeDisk } from "./fakes/files.ts";

@@ -8,8 +8,8 @@ import { FakeLog } from "../../test/fakes/log.ts";
 import type { Refusal } from "../decide/node/local-node-report.ts";
 import type { SourceKind } from "../decide/pod/desired.ts";
 import type { OfferedPod } from "../decide/sources/merge-static.ts";
+import { createPodRecords, type PodRecords } from "./pod-checkpoints.ts";
 import { createDesiredPods } from "./pods.ts";
-import { createPodRecords, type PodRecords } from "./records.ts";
 
 interface Options {
   readonly kinds?: readonly SourceKind[];

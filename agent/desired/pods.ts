@@ -6,12 +6,12 @@ import type { Refusal } from "../decide/node/local-node-report.ts";
 import { type DesiredNow, type DesiredPod, fullNameOf, type SourceKind } from "../decide/pod/desired.ts";
 import type { ApiNews } from "../decide/sources/merge-api.ts";
 import { type OfferedPod, withPredecessor } from "../decide/sources/merge-static.ts";
-import { type AdmissionParts, type Admissions, createAdmissions } from "./admissions.ts";
-import { type ApiWord, createApiWord } from "./api-word.ts";
+import { type AdmissionParts, type Admissions, createAdmissions } from "./admission-queue.ts";
+import { type ApiWord, createApiWord } from "./api/api-source.ts";
+import type { PodRecords } from "./pod-checkpoints.ts";
 import { createPodIndex } from "./pod-index.ts";
-import type { PodRecords } from "./records.ts";
 import { createRefusals } from "./refusals.ts";
-import { createStaticWord, type StaticKind } from "./static-word.ts";
+import { createStaticWord, type StaticKind } from "./static/static-source.ts";
 import { createTaking } from "./taking.ts";
 
 /** What should run here: the words of all sources, merged, and kept on the disk. */

@@ -3,7 +3,7 @@ import type { StaticPodSource } from "../../proto/kubernetes/static-pod.ts";
 import type { Refusal } from "../decide/node/local-node-report.ts";
 import { fullNameOf } from "../decide/pod/desired.ts";
 import type { ForeignClaim } from "../decide/sources/merge-static.ts";
-import { placeOf } from "./place.ts";
+import { placeOf } from "./static/source-location.ts";
 
 /** What is asked for and not taken, by all sources. */
 export interface Refusals {

@@ -1,6 +1,6 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
-import type { Admissions } from "./admissions.ts";
+import type { Admissions } from "./admission-queue.ts";
 
 type Write = (pod: DesiredPod) => Promise<void>;
 

@@ -20,7 +20,7 @@ import type { ObservedNode } from "../decide/node/observed-node.ts";
 import { readNode, registerNode } from "./registration.ts";
 import { createTrouble, hasCode, retryAfterMs } from "./retry.ts";
 
-/** What is known of the Node object; `agent/desired/own-node.ts` follows it. */
+/** What is known of the Node object; `agent/desired/node-object.ts` follows it. */
 export interface KnownNode {
   latest(): Node | undefined | "unknown";
   heard(node: Node): void;

@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { containerHash } from "../../agent/decide/container/container-hash.ts";
 import { qosClassOf } from "../../agent/decide/status/qos.ts";
-import { readPodManifest } from "../../agent/desired/manifest.ts";
+import { readPodManifest } from "../../agent/desired/static/manifest.ts";
 import { kernelOf } from "../../agent/facts.ts";
 import { createObservedImages } from "../../agent/observed/images.ts";
 import { containerConfig } from "../../agent/translate/container-config.ts";

@@ -1,5 +1,5 @@
 import { admittingNode } from "../../agent/decide/admission/admission-node.ts";
-import type { AdmissionParts } from "../../agent/desired/admissions.ts";
+import type { AdmissionParts } from "../../agent/desired/admission-queue.ts";
 import { nodeSettings, observedMachine } from "./observed-node.ts";
 
 /** A node that is known, on which nothing runs, with room for 110 pods. */

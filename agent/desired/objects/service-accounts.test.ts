@@ -1,0 +1,109 @@
+import { expect, test } from "bun:test";
+import { KubeError } from "../../../kube/error.ts";
+import { serviceAccounts } from "../../../kube/resource.ts";
+import type { TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { FakeClock } from "../../../test/fakes/clock.ts";
+import { FakeKube } from "../../../test/fakes/kube.ts";
+import { createServiceAccounts } from "./service-accounts.ts";
+
+const attributes: TokenAttributes = {
+  serviceAccountTokenAudience: "registry",
+  cacheType: "ServiceAccount",
+  requireServiceAccount: true,
+  requiredServiceAccountAnnotationKeys: ["role"],
+  optionalServiceAccountAnnotationKeys: ["team", "gone"],
+};
+const podOf = (name: string): Pod => ({
+  metadata: { name, namespace: "shop", uid: `uid-${name}` },
+  spec: { containers: [], serviceAccountName: "robot" },
+});
+
+async function cluster() {
+  const clock = new FakeClock();
+  const kube = new FakeKube({ clock });
+  const annotations = { role: "puller", team: "blue", other: "x" };
+  await kube.user.create(serviceAccounts("shop"), { metadata: { name: "robot", namespace: "shop", annotations } });
+  return { clock, kube, accounts: createServiceAccounts({ kube, clock }) };
+}
+const tokenCalls = ({ calls }: FakeKube) => calls.filter((call) => call.endsWith("/token"));
+
+test("of an account as much is told as somebody asks for", async () => {
+  const { accounts } = await cluster();
+  expect(await accounts.accountOf(podOf("web"), attributes)).toMatchObject({
+    namespace: "shop",
+    name: "robot",
+    uid: expect.stringMatching(/./),
+    annotations: { role: "puller", team: "blue" },
+  });
+});
+
+test("an account without an annotation that has to be there is none", async () => {
+  const { accounts } = await cluster();
+  const strict = { ...attributes, requiredServiceAccountAnnotationKeys: ["missing"] };
+  expect(await accounts.accountOf(podOf("web"), strict)).toBeUndefined();
+});
+
+test("a token is asked for once for most of its lifetime, and for each pod and audience", async () => {
+  const { clock, kube, accounts } = await cluster();
+  const account = (await accounts.accountOf(podOf("web"), attributes))!;
+  const [first, same] = await Promise.all([0, 1].map(() => accounts.tokenOf(podOf("web"), account, "registry")));
+  expect(first).toBe(same!);
+  expect(first).toContain("of robot for registry");
+  await accounts.tokenOf(podOf("other"), account, "registry");
+  await accounts.tokenOf(podOf("web"), account, "elsewhere");
+  expect(tokenCalls(kube)).toHaveLength(3);
+  await clock.advance(0.8 * 3_600_000 - 1);
+  await accounts.tokenOf(podOf("web"), account, "registry");
+  expect(tokenCalls(kube)).toHaveLength(3);
+  await clock.advance(1);
+  expect(await accounts.tokenOf(podOf("web"), account, "registry")).not.toBe(first!);
+});
+
+test("a request that fails is made again the next time, and another account of that name is refused", async () => {
+  const { kube, accounts } = await cluster();
+  const account = (await accounts.accountOf(podOf("web"), attributes))!;
+  kube.failures.create = [new KubeError("FORBIDDEN", "no")];
+  const ask = (uid = account.uid) =>
+    accounts.tokenOf(podOf("web"), { ...account, uid }, "registry").catch((error: unknown) => error);
+  expect(await ask()).toMatchObject({ code: "FORBIDDEN" });
+  expect(await ask()).toContain("of robot");
+  expect(await ask("another")).toMatchObject({ code: "CONFLICT" });
+});
+
+const accountCalls = ({ calls }: FakeKube) => calls.filter((call) => call.startsWith("get "));
+
+test("an account is asked for by one request, and kept for a while", async () => {
+  const { clock, kube, accounts } = await cluster();
+  const ask = () => accounts.accountOf(podOf("web"), attributes);
+  await Promise.all([ask(), ask()]);
+  await clock.advance(29_999);
+  await ask();
+  expect(accountCalls(kube)).toHaveLength(1);
+  await clock.advance(1);
+  await ask();
+  expect(accountCalls(kube)).toHaveLength(2);
+});
+
+test("an API server that fails is left alone for a moment", async () => {
+  const { clock, kube, accounts } = await cluster();
+  kube.failures.get = [new KubeError("TIMEOUT", "no answer")];
+  const ask = () => accounts.accountOf(podOf("web"), attributes).catch((error: unknown) => error);
+  expect([await ask(), await ask()]).toEqual([
+    expect.objectContaining({ code: "TIMEOUT" }),
+    expect.objectContaining({ code: "TIMEOUT" }),
+  ]);
+  await clock.advance(5_000);
+  expect(await ask()).toMatchObject({ name: "robot" });
+});
+
+test("a clock that was set back makes no token hold for longer", async () => {
+  const { kube } = await cluster();
+  let now = Date.parse("2026-01-02T00:00:00Z");
+  const accounts = createServiceAccounts({ kube, clock: { now: () => now } });
+  const account = (await accounts.accountOf(podOf("web"), attributes))!;
+  await accounts.tokenOf(podOf("web"), account, "registry");
+  now -= 86_400_000;
+  await accounts.tokenOf(podOf("web"), account, "registry");
+  expect(tokenCalls(kube)).toHaveLength(2);
+});

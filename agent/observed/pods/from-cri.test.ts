@@ -1,0 +1,161 @@
+import { describe, expect, test } from "bun:test";
+import {
+  ContainerState,
+  ContainerStatus,
+  ContainerStatusResponse,
+  ListContainersResponse,
+  ListPodSandboxResponse,
+  NamespaceMode,
+  PodSandboxStatus,
+  PodSandboxStatusResponse,
+} from "../../../proto/cri/gen/api.ts";
+import type { SandboxId } from "../../../proto/ids.ts";
+import { readGolden } from "../../../test/upstream/golden-cri.ts";
+import { ownerOf, toObservedContainer, toObservedSandbox } from "./from-cri.ts";
+
+const sandboxId = "s" as SandboxId;
+const golden = { uid: "golden-uid", namespace: "default", name: "golden" } as const;
+
+for (const version of ["1.6", "2.1"] as const)
+  describe(`what containerd ${version} answered`, () => {
+    const container = async (state: string) => {
+      const answer = await readGolden(version, `container-status-${state}`, ContainerStatusResponse);
+      return toObservedContainer(answer.status!, sandboxId);
+    };
+
+    test("a created container", async () => {
+      const { id, createdAt, imageRef, user, ...rest } = await container("created");
+      // Only containerd 2 tells as whom a container runs.
+      expect(user).toEqual(version === "1.6" ? undefined : { uid: 0, gid: 0, supplementalGroups: [0] });
+      expect(rest as object).toEqual({
+        name: "created",
+        sandboxId,
+        attempt: 3,
+        image: "berth.test/busybox:1",
+        hash: undefined,
+        crashes: 0,
+        state: "created",
+      });
+      expect(id).toMatch(/^[0-9a-f]{64}$/);
+      expect(imageRef).toMatch(/^sha256:/);
+      expect(new Date(createdAt).getUTCFullYear()).toBe(2026);
+    });
+
+    test("a running container has a time at which it started, in milliseconds", async () => {
+      const running = await container("running");
+      expect(running.state).toBe("running");
+      const { startedAt } = running as { startedAt: number };
+      expect(startedAt - running.createdAt).toBeWithin(0, 1000);
+    });
+
+    const ends: readonly [file: string, exitCode: number, reason: string][] = [
+      ["completed", 0, "Completed"],
+      ["error", 3, "Error"],
+      ["killed", 137, "Error"],
+    ];
+    for (const [file, exitCode, reason] of ends)
+      test(`a container that ended: ${file}`, async () => {
+        const ended = await container(file);
+        expect(ended).toMatchObject({ state: "exited", exitCode, reason, message: "" });
+        const { startedAt, finishedAt } = ended as { startedAt: number; finishedAt: number };
+        expect(startedAt).toBeGreaterThanOrEqual(ended.createdAt);
+        expect(finishedAt).toBeGreaterThanOrEqual(startedAt);
+      });
+
+    test("a container that could not be started has exited, at no time started, and says why", async () => {
+      expect(await container("start-error")).toMatchObject({
+        state: "exited",
+        startedAt: 0,
+        exitCode: 128,
+        reason: "StartError",
+        message: expect.stringContaining("/does-not-exist"),
+      });
+    });
+
+    const sandbox = async (state: string) => {
+      const answer = await readGolden(version, `pod-sandbox-status-${state}`, PodSandboxStatusResponse);
+      return toObservedSandbox(answer.status!);
+    };
+
+    test("a ready sandbox has an address", async () => {
+      expect(await sandbox("ready")).toMatchObject({
+        attempt: 1,
+        ready: true,
+        hostNetwork: false,
+        ips: [expect.stringMatching(/^10\.\d+\.\d+\.\d+$/)],
+      });
+    });
+
+    test("a sandbox that is not ready has none, and is not therefore on the host's network", async () => {
+      expect(await sandbox("not-ready")).toMatchObject({ attempt: 1, ready: false, hostNetwork: false, ips: [] });
+    });
+
+    test("sandboxes and containers of the lists know their pod", async () => {
+      const { items } = await readGolden(version, "list-pod-sandbox-ready", ListPodSandboxResponse);
+      const { containers } = await readGolden(version, "list-containers", ListContainersResponse);
+      expect(items.length).toBeGreaterThan(0);
+      expect(containers.length).toBeGreaterThan(0);
+      for (const each of [...items, ...containers]) expect(ownerOf(each) as object).toEqual(golden);
+    });
+  });
+
+const label = (key: string, value: string) => ({ [`io.kubernetes.pod.${key}`]: value });
+const all = { ...label("uid", "u"), ...label("namespace", "n"), ...label("name", "p") };
+const owners: readonly [sentence: string, labels: Record<string, string>, isOwned: boolean][] = [
+  ["all three labels", all, true],
+  ["none at all", {}, false],
+  ["all but the uid", { ...all, ...label("uid", "") }, false],
+  ["all but the namespace", { ...all, ...label("namespace", "") }, false],
+  ["all but the name", { ...all, ...label("name", "") }, false],
+];
+for (const [sentence, labels, isOwned] of owners)
+  test(`${sentence} ${isOwned ? "make an owner" : "make none"}`, () => {
+    expect(ownerOf({ labels }) as object | undefined).toEqual(
+      isOwned ? { uid: "u", namespace: "n", name: "p" } : undefined,
+    );
+  });
+
+test("a state that a newer runtime may send is unknown, no crash", () => {
+  for (const state of [ContainerState.CONTAINER_UNKNOWN, 17 as ContainerState])
+    expect(toObservedContainer(ContainerStatus.fromPartial({ id: "c", state }), sandboxId).state).toBe("unknown");
+});
+
+const annotated: readonly [text: string | undefined, crashes: number][] = [
+  [undefined, 0],
+  ["4", 4],
+  ["-1", 0],
+  ["1.5", 0],
+  ["many", 0],
+  ["1e400", 0],
+  ["", 0],
+];
+for (const [text, crashes] of annotated)
+  test(`an annotation of ${JSON.stringify(text)} crashes counts as ${crashes}`, () => {
+    const annotations: Record<string, string> = text === undefined ? {} : { "berth.dev/crashes": text };
+    const status = ContainerStatus.fromPartial({ id: "c", annotations });
+    expect(toObservedContainer(status, sandboxId).crashes).toBe(crashes);
+  });
+
+test("a container is called by its metadata, or else by its label, and its hash is as it was written", () => {
+  const annotations = { "io.kubernetes.container.hash": "abcd" };
+  const labels = { "io.kubernetes.container.name": "by-label" };
+  const status = ContainerStatus.fromPartial({ id: "c", labels, annotations });
+  expect(toObservedContainer(status, sandboxId)).toMatchObject({ name: "by-label", hash: "abcd" });
+  const named = ContainerStatus.fromPartial({ id: "c", labels, metadata: { name: "own", attempt: 2 } });
+  expect(toObservedContainer(named, sandboxId)).toMatchObject({ name: "own", attempt: 2 });
+});
+
+test("the image is what the user asked for, where the runtime tells both", () => {
+  const image = { image: "sha256:1", userSpecifiedImage: "busybox:1" };
+  expect(toObservedContainer(ContainerStatus.fromPartial({ image }), sandboxId).image).toBe("busybox:1");
+});
+
+test("a sandbox of two families has both addresses; on the host's network it has none of its own", () => {
+  const network = { ip: "10.0.0.1", additionalIps: [{ ip: "fd00::1" }] };
+  expect(toObservedSandbox(PodSandboxStatus.fromPartial({ id: "s", network })).ips).toEqual(["10.0.0.1", "fd00::1"]);
+  const linux = { namespaces: { options: { network: NamespaceMode.NODE } } };
+  expect(toObservedSandbox(PodSandboxStatus.fromPartial({ id: "s", network, linux }))).toMatchObject({
+    hostNetwork: true,
+    ips: [],
+  });
+});

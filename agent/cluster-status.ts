@@ -5,7 +5,7 @@ import { pods } from "../kube/resource.ts";
 import type { ConnectionState } from "../kube/transport/connection.ts";
 import { formatTime } from "../proto/kubernetes/time.ts";
 import type { NodeState } from "./node.ts";
-import type { ClusterStatus, ConnectionStatus, LastError, Upkeep } from "./serve/agent-status.ts";
+import type { ClusterStatus, ConnectionStatus, LastError, Upkeep } from "./serve/local/agent-status.ts";
 
 export interface WatchState {
   readonly heardAt: Instant | undefined;

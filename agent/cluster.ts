@@ -14,10 +14,10 @@ import { mirrorOwnerOf } from "./decide/sources/mirror.ts";
 import { type ApiPodListener, followApiPods } from "./desired/api/api-pods.ts";
 import { createServiceAccounts, type ServiceAccounts } from "./desired/objects/service-accounts.ts";
 import type { DesiredPods } from "./desired/pods.ts";
-import { createEventRecorder, type EventRecorder } from "./report/event.ts";
-import { createMirrorPods, type MirrorPods } from "./report/mirror.ts";
-import { createPodEvents, type PodEvents } from "./report/pod-event.ts";
-import { createPodStatusReport, type PodStatusReport } from "./report/pod-status.ts";
+import { createPodEvents, type PodEvents } from "./report/events/pod-event-recorder.ts";
+import { createEventRecorder, type EventRecorder } from "./report/events/recorder.ts";
+import { createMirrorPods, type MirrorPods } from "./report/pod/mirror.ts";
+import { createPodStatusReport, type PodStatusReport } from "./report/pod/status-reporter.ts";
 import { type DnsTrouble, dnsTroubles } from "./translate/network/dns.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 

@@ -5,15 +5,15 @@ import { KubeError } from "../kube/error.ts";
 import type { ImagePullServiceAccount } from "../proto/kubelet/image-records.ts";
 import type { Pod } from "../proto/kubernetes/gen/types.ts";
 import { pullSecretReferences, type Reference, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
+import { hashOfLogin } from "./act/images/credential-hash.ts";
 import {
   CredentialProviderError,
   type CredentialProviders,
   type MakeProviders,
   type PodAccounts,
-} from "./act/credential-providers.ts";
-import { createImageRecords, type ImageRecords } from "./act/image-records.ts";
-import { hashOfLogin } from "./act/login-hash.ts";
-import type { PodDisk } from "./act/volume.ts";
+} from "./act/images/credential-providers.ts";
+import { createImageRecords, type ImageRecords } from "./act/images/image-records.ts";
+import type { PodDisk } from "./act/volumes/pod-volumes.ts";
 import type { Cluster } from "./cluster.ts";
 import {
   type ImageVerification,

@@ -19,7 +19,7 @@ import type { ObservedMachine } from "./decide/node/observed-node.ts";
 import type { Taken } from "./decide/pod/action-call.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
 import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
-import type { ClusterStatus } from "./serve/agent-status.ts";
+import type { ClusterStatus } from "./serve/local/agent-status.ts";
 import { StartError } from "./start-error.ts";
 
 export interface JoinParts {

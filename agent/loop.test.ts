@@ -3,7 +3,7 @@ import { CriError } from "../cri/error.ts";
 import type { ContainerId, PodUid, SandboxId } from "../proto/ids.ts";
 import type { Pod, PodSpec } from "../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../test/fakes/clock.ts";
-import { explain } from "./act/explain.ts";
+import { explain } from "./act/failure-reasons.ts";
 import type { ActionKind } from "./decide/pod/action.ts";
 import type { DesiredNow } from "./decide/pod/desired.ts";
 import { nothingObserved, type ObservedPod } from "./decide/pod/observed.ts";

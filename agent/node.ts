@@ -12,8 +12,8 @@ import { noPressure, type Pressure, type Supplies } from "./decide/node/observed
 import { decidePressure, emptyPressureMemory, type PressureSettings, signalsOf } from "./decide/node/pressure.ts";
 import { createOwnNode, type OwnNode } from "./desired/node-object.ts";
 import { createNodeObserver, type NodeSources } from "./observed/node/node-observer.ts";
-import { createNodeLease, type LeaseState } from "./report/lease.ts";
-import { createNodeReport, type NodeReportState } from "./report/node-status.ts";
+import { createNodeLease, type LeaseState } from "./report/node/lease.ts";
+import { createNodeReport, type NodeReportState } from "./report/node/node-status.ts";
 import { isOfServer, isOutage } from "./report/retry.ts";
 
 export interface NodeParts

@@ -58,6 +58,6 @@ function createAsking(runtime: Runtime): ProbesSettings["ask"] {
 }
 
 async function loadAsk(runtime: Runtime) {
-  const { createAsk, probeUserAgent } = await import("./act/ask.ts");
+  const { createAsk, probeUserAgent } = await import("./act/probes/probe-executor.ts");
   return { ask: createAsk(runtime, probeUserAgent), userAgent: probeUserAgent };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { PodSummary } from "../agent/serve/pod-list.ts";
+import type { PodSummary } from "../agent/serve/local/pod-list.ts";
 import { podTable } from "./pod-table.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");

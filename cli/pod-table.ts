@@ -1,5 +1,5 @@
 import { basename } from "node:path/posix";
-import type { PodListing, PodSummary } from "../agent/serve/pod-list.ts";
+import type { PodListing, PodSummary } from "../agent/serve/local/pod-list.ts";
 import { inOneLine } from "../host/escape-control.ts";
 import { ageOf } from "./age.ts";
 

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import type { PodListing } from "../agent/serve/pod-list.ts";
+import type { PodListing } from "../agent/serve/local/pod-list.ts";
 import { askAgent, leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
 import { podTable } from "./pod-table.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { AgentStatus, ClusterStatus } from "../agent/serve/agent-status.ts";
+import type { AgentStatus, ClusterStatus } from "../agent/serve/local/agent-status.ts";
 import { statusText } from "./status-text.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");

@@ -1,4 +1,4 @@
-import type { AgentStatus, ClusterStatus, ConnectionStatus, Upkeep } from "../agent/serve/agent-status.ts";
+import type { AgentStatus, ClusterStatus, ConnectionStatus, Upkeep } from "../agent/serve/local/agent-status.ts";
 import { inOneLine } from "../host/escape-control.ts";
 import { ageOf } from "./age.ts";
 

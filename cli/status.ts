@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import type { AgentStatus } from "../agent/serve/agent-status.ts";
+import type { AgentStatus } from "../agent/serve/local/agent-status.ts";
 import { askAgent, leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
 import { statusText } from "./status-text.ts";
 

@@ -18,18 +18,18 @@ import { sandboxConfig } from "../translate/sandbox-config.ts";
 import { checkOwnUsers, hasOwnUsers, type IdRange } from "../translate/security/user-namespace.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { clearedMark, containerFolder, isPathPart, postStartMark } from "../translate/volumes/paths.ts";
-import { refuseLinksToLog, removeInstanceLogs } from "./container-logs.ts";
-import type { CredentialProviders } from "./credential-providers.ts";
 import { readEnvFiles } from "./env-files.ts";
-import { markPostStart, runPostStart, runPreStop, stopContainer } from "./hook.ts";
-import { makeHostsFile } from "./hosts.ts";
-import type { ImageRecords } from "./image-records.ts";
-import type { LoginFiles } from "./node-logins.ts";
-import { pullImage } from "./pull.ts";
-import type { SharedPulls } from "./shared-pulls.ts";
+import { markPostStart, runPostStart, runPreStop, stopContainer } from "./hooks/lifecycle-hooks.ts";
+import { makeHostsFile } from "./hosts-file.ts";
+import type { CredentialProviders } from "./images/credential-providers.ts";
+import type { LoginFiles } from "./images/docker-config.ts";
+import type { ImageRecords } from "./images/image-records.ts";
+import { pullImage } from "./images/pull.ts";
+import type { SharedPulls } from "./images/pull-coalescer.ts";
+import { refuseLinksToLog, removeInstanceLogs } from "./logs/container-logs.ts";
 import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
 import type { UserNamespaces } from "./user-namespaces.ts";
-import { type PodDisk, prepareVolumes, removePodFiles, removeVolumes } from "./volume.ts";
+import { type PodDisk, prepareVolumes, removePodFiles, removeVolumes } from "./volumes/pod-volumes.ts";
 
 /** What an action brought forth. */
 export interface Done {

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { localSocket } from "../../agent/config/local-socket.ts";
-import type { PodListing } from "../../agent/serve/pod-list.ts";
+import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { apart } from "./processes.ts";
 import { bedPaths } from "./record.ts";
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
-import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Agent } from "./agent.ts";
 import type { ManifestFolder } from "./manifests.ts";
 import { until } from "./until.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { createScreen } from "./screen.ts";
 
 const noon = new Date(2026, 0, 1, 12, 0, 0).getTime();

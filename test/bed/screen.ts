@@ -1,4 +1,4 @@
-import type { PodListing } from "../../agent/serve/pod-list.ts";
+import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { podTable } from "../../cli/pod-table.ts";
 
 /** Where a table is shown: standard output, or a fake. */

@@ -1,6 +1,6 @@
 // The part of the agent that tells the API server of pods, as one node's, with more to tell than any node has: told over its IPC channel
 // what the node is, it reports a new status of one pod after the other, and says in the end when it did so.
-import { createPodStatusReport } from "../../agent/report/pod-status.ts";
+import { createPodStatusReport } from "../../agent/report/pod/status-reporter.ts";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { until } from "../bed/until.ts";
 import { ignoringSigterm, podOf, script } from "./manifest.ts";
 import { containerId, linesWith, type Node, startNode } from "./node.ts";

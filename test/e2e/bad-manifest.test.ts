@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdir, symlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
-import type { PodListing } from "../../agent/serve/pod-list.ts";
+import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { builtBinary } from "../bed/agent.ts";
 import { podOf, withUid } from "./manifest.ts";
 import { isReady, linesWith, type Node, startNode } from "./node.ts";

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile, statfs, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import { webImage, webPage } from "../bed/images.ts";
 import { until } from "../bed/until.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images.ts";
 import { until } from "../bed/until.ts";

@@ -1,7 +1,7 @@
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
 import {
   type Container,
   ListContainersRequest,

@@ -3,7 +3,7 @@ import { readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Container, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { webImage } from "../bed/images.ts";
 import { until } from "../bed/until.ts";

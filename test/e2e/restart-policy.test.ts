@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { ContainerState } from "../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { until } from "../bed/until.ts";

@@ -4,7 +4,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { execa } from "execa";
-import type { PodListing } from "../../agent/serve/pod-list.ts";
+import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { until } from "../bed/until.ts";
 import { podOf } from "./manifest.ts";
 import { isReady, type Node, startNode } from "./node.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";
 import { copyImage } from "../bed/oci-layout.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { busyboxImage } from "../bed/images.ts";
 import { findRunc, skipWithoutRunc } from "../upstream/runc.ts";
 import { podOf } from "./manifest.ts";

@@ -1,6 +1,6 @@
 // Logins that a program of the node gives: for which pods, and what becomes of what they have brought.
 import { expect, test } from "bun:test";
-import { createCredentialProviders } from "../../agent/act/credential-providers.ts";
+import { createCredentialProviders } from "../../agent/act/images/credential-providers.ts";
 import { ExecError } from "../../host/exec.ts";
 import { KubeError } from "../../kube/error.ts";
 import { secrets, serviceAccounts } from "../../kube/resource.ts";

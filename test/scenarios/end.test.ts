@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { summarize } from "../../agent/serve/pod-list.ts";
+import { summarize } from "../../agent/serve/local/pod-list.ts";
 import { CriError } from "../../cri/error.ts";
 import { linesOf, scenario } from "./scenario.ts";
 import { createStage, makePod, type Stage } from "./stage.ts";

@@ -1,11 +1,11 @@
-import type { MakeProviders } from "../../agent/act/credential-providers.ts";
+import type { MakeProviders } from "../../agent/act/images/credential-providers.ts";
 import { type Agent, createAgent } from "../../agent/agent.ts";
 import { type ClusterNeeds, createCluster } from "../../agent/cluster.ts";
 import { admittingNode } from "../../agent/decide/admission/admission-node.ts";
 import type { ImageVerification } from "../../agent/decide/admission/image-verification.ts";
 import type { OfferedPod } from "../../agent/decide/sources/merge-static.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
-import type { PodReport } from "../../agent/report/pod-story.ts";
+import type { PodReport } from "../../agent/report/local/pod-reports.ts";
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
@@ -16,7 +16,7 @@ import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts
 import type { ContainerId } from "../../proto/ids.ts";
 import type { ContainerStatus, EphemeralContainer, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 // The agent loads them with the first probe and the first record, which takes real time: no play has any.
-import "../../agent/act/ask.ts";
+import "../../agent/act/probes/probe-executor.ts";
 import "../../proto/kubernetes/decode/strict-decode.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, rest } from "../fakes/clock.ts";

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { localSocket } from "../../agent/config/local-socket.ts";
-import type { PodListing, PodSummary } from "../../agent/serve/pod-list.ts";
+import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { until } from "../bed/until.ts";
 import { berthFolder } from "./places.ts";
 import { bomb, hungry, podPidsLimit, probed, sharedFolder } from "./pods.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import type { AgentStatus } from "../../../agent/serve/agent-status.ts";
+import type { AgentStatus } from "../../../agent/serve/local/agent-status.ts";
 import { builtBinary } from "../../bed/agent.ts";
 import { until } from "../../bed/until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";

@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createFiles } from "../../../host/fs/files.ts";
+import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
+import { TranslateError } from "../../translate/translate-error.ts";
+import { type PodDisk, prepareVolumes, removePodFiles, removeVolumes } from "./pod-volumes.ts";
+
+let folder: string;
+let disk: PodDisk;
+let server: Server;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-volume-"));
+  for (const each of ["root", "logs", "host/dir"]) await mkdir(join(folder, each), { recursive: true });
+  await writeFile(join(folder, "host/file"), "content");
+  await symlink("dir", join(folder, "host/link-to-dir"));
+  await symlink("nowhere", join(folder, "host/link-to-nowhere"));
+  server = createServer();
+  await new Promise<void>((resolve) => server.listen(join(folder, "host/socket"), resolve));
+  disk = {
+    root: createFiles(join(folder, "root")),
+    logs: createFiles(join(folder, "logs")),
+    machine: createFiles("/"),
+  };
+});
+afterAll(async () => {
+  server.close();
+  await rm(folder, { recursive: true });
+});
+
+const podOf = (uid: string, ...volumes: readonly Volume[]): Pod => ({
+  metadata: { name: "web", namespace: "shop", uid },
+  spec: { containers: [], volumes },
+});
+const hostPath = (path: string, type?: string): Volume => ({
+  name: "v",
+  hostPath: { path: join(folder, "host", path), ...(type === undefined ? {} : { type: type as "File" }) },
+});
+const modeOf = async (path: string) => (await stat(join(folder, path))).mode & 0o7777;
+
+test("an emptyDir belongs to the pod's group, and so does what is made in it", async () => {
+  const pod = podOf("u-group", { name: "cache", emptyDir: {} });
+  await prepareVolumes(disk, { ...pod, spec: { ...pod.spec, securityContext: { fsGroup: 2000 } } });
+  const path = "root/pods/u-group/volumes/kubernetes.io~empty-dir/cache";
+  expect(await modeOf(path)).toBe(0o2777);
+  await writeFile(join(folder, path, "made"), "");
+  expect((await stat(join(folder, path, "made"))).gid).toBe(2000);
+});
+
+test("a pod gets its folders, an emptyDir that anybody may write to, and a folder for logs; twice is once", async () => {
+  const pod = podOf("u-1", { name: "cache", emptyDir: {} });
+  await prepareVolumes(disk, pod);
+  await writeFile(join(folder, "root/pods/u-1/volumes/kubernetes.io~empty-dir/cache/kept"), "");
+  await prepareVolumes(disk, pod);
+  const below = await readdir(join(folder, "root/pods/u-1"), { recursive: true });
+  expect(below.toSorted()).toEqual([
+    "plugins",
+    "volumes",
+    "volumes/kubernetes.io~empty-dir",
+    "volumes/kubernetes.io~empty-dir/cache",
+    "volumes/kubernetes.io~empty-dir/cache/kept",
+  ]);
+  expect(await modeOf("root/pods/u-1/volumes/kubernetes.io~empty-dir/cache")).toBe(0o777);
+  expect(await modeOf("root/pods/u-1")).toBe(0o750);
+  expect(await modeOf("logs/shop_web_u-1")).toBe(0o755);
+});
+
+const fits: readonly [type: string | undefined, path: string][] = [
+  [undefined, "whatever"],
+  ["", "whatever"],
+  ["Directory", "dir"],
+  ["Directory", "link-to-dir"],
+  ["DirectoryOrCreate", "dir"],
+  ["File", "file"],
+  ["FileOrCreate", "file"],
+  ["Socket", "socket"],
+  ["CharDevice", "../../../../dev/null"],
+];
+for (const [type, path] of fits)
+  test(`a hostPath of type ${JSON.stringify(type)} takes ${path}`, async () => {
+    await prepareVolumes(disk, podOf("u-2", hostPath(path, type)));
+    expect((await readdir(join(folder, "host"))).includes("whatever")).toBe(false);
+  });
+
+const refused: readonly [type: string, path: string, why: string][] = [
+  ["Directory", "none", "is not a directory: it does not exist"],
+  ["Directory", "file", "is not a directory: it is a file"],
+  ["DirectoryOrCreate", "file", "is not a directory: it is a file"],
+  ["File", "none", "is not a file: it does not exist"],
+  ["File", "dir", "is not a file: it is a directory"],
+  ["File", "link-to-nowhere", "is not a file: it does not exist"],
+  ["FileOrCreate", "dir", "is not a file: it is a directory"],
+  ["Socket", "file", "is not a socket file: it is a file"],
+  ["CharDevice", "file", "is not a character device: it is a file"],
+  ["Hologram", "file", 'is to be of the type "Hologram", which this release does not know'],
+  ["BlockDevice", "dir", "is not a block device: it is a directory"],
+];
+for (const [type, path, why] of refused)
+  test(`a hostPath of type ${type} refuses ${path}, which ${why}`, async () => {
+    const prepared = prepareVolumes(disk, podOf("u-3", hostPath(path, type)));
+    await expect(prepared).rejects.toBeInstanceOf(TranslateError);
+    await expect(prepared).rejects.toMatchObject({
+      reason: "FailedMount",
+      message: `MountVolume.SetUp failed for volume "v" : hostPath type check failed: ${join(folder, "host", path)} ${why}`,
+    });
+  });
+
+const unsupported: readonly [kind: string, volume: Volume][] = [
+  [
+    "projected",
+    { name: "kube-api-access-x7k2p", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } },
+  ],
+  ["configMap", { name: "settings", configMap: { name: "c" } }],
+  ["secret", { name: "keys", secret: { secretName: "s" } }],
+  ["persistentVolumeClaim", { name: "data", persistentVolumeClaim: { claimName: "p" } }],
+];
+for (const [kind, volume] of unsupported)
+  test(`a ${kind} volume says that it cannot be had, and nothing is made`, async () => {
+    const prepared = prepareVolumes(disk, podOf("u-7", { name: "cache", emptyDir: {} }, volume));
+    await expect(prepared).rejects.toBeInstanceOf(TranslateError);
+    await expect(prepared).rejects.toMatchObject({
+      reason: "FailedMount",
+      message: `MountVolume.SetUp failed for volume "${volume.name}" : ${kind} volumes are not supported by this release yet`,
+    });
+    expect(await disk.root.stat("pods/u-7")).toBeUndefined();
+  });
+
+test("what is to be created is created, a folder with its parents and a file empty, and found the next time", async () => {
+  for (let time = 0; time < 2; time++) {
+    await prepareVolumes(
+      disk,
+      podOf("u-4", hostPath("made/here", "DirectoryOrCreate"), hostPath("made/file", "FileOrCreate")),
+    );
+    expect(await modeOf("host/made/here")).toBe(0o755);
+    expect(await modeOf("host/made/file")).toBe(0o644);
+    expect((await stat(join(folder, "host/made/file"))).size).toBe(0);
+  }
+});
+
+test("a uid that would lead out of the pods' folder is refused before anything is made", async () => {
+  const all = async () => (await readdir(folder, { recursive: true })).toSorted();
+  const before = await all();
+  await expect(prepareVolumes(disk, podOf("../u", { name: "v", emptyDir: {} }))).rejects.toBeInstanceOf(TranslateError);
+  await expect(removePodFiles(disk, async () => [], { uid: "..", logFolder: undefined })).rejects.toBeInstanceOf(
+    TranslateError,
+  );
+  expect(await all()).toEqual(before);
+});
+
+test("all that a pod has goes, and nothing through a hostPath", async () => {
+  await prepareVolumes(disk, podOf("u-5", { name: "cache", emptyDir: {} }, hostPath("dir", "Directory")));
+  await symlink(join(folder, "host"), join(folder, "root/pods/u-5/volumes/kubernetes.io~empty-dir/cache/link"));
+  await removePodFiles(disk, async () => [], { uid: "u-5", logFolder: "shop_web_u-5" });
+  await removePodFiles(disk, async () => [], { uid: "u-5", logFolder: "shop_web_u-5" });
+  expect(await disk.root.stat("pods/u-5")).toBeUndefined();
+  expect(await disk.logs.stat("shop_web_u-5")).toBeUndefined();
+  expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
+});
+
+test("what a pod had in its emptyDirs goes when it has ended, and its logs stay", async () => {
+  const none = async () => [];
+  await prepareVolumes(disk, podOf("u-8", { name: "cache", emptyDir: {} }, hostPath("dir", "Directory")));
+  await writeFile(join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/file"), "x");
+  await symlink(join(folder, "host"), join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/link"));
+  const mounted = removeVolumes(disk, async (path) => [`${path}/cache/nfs`], "u-8");
+  await expect(mounted).rejects.toMatchObject({
+    code: "EBUSY",
+    message: expect.stringContaining("cache/nfs is still mounted"),
+  });
+  expect(await disk.root.stat("pods/u-8/volumes/kubernetes.io~empty-dir/cache/file")).toBeDefined();
+  for (let time = 0; time < 2; time++) await removeVolumes(disk, none, "u-8");
+  expect(await disk.root.list("pods/u-8/volumes")).toEqual([]);
+  expect(await disk.logs.stat("shop_web_u-8")).toBeDefined();
+  expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
+});
+
+test("while something is mounted below the pod's folder nothing is removed at all", async () => {
+  await prepareVolumes(disk, podOf("u-6"));
+  const asked: string[] = [];
+  const mountsBelow = async (path: string) => {
+    asked.push(path);
+    return [`${path}/volumes/nfs`];
+  };
+  await expect(removePodFiles(disk, mountsBelow, { uid: "u-6", logFolder: "shop_web_u-6" })).rejects.toMatchObject({
+    code: "EBUSY",
+    message: expect.stringContaining("volumes/nfs is still mounted"),
+  });
+  expect(asked).toEqual([join(folder, "root/pods/u-6")]);
+  expect(await disk.root.stat("pods/u-6/volumes")).toBeDefined();
+  expect(await disk.logs.stat("shop_web_u-6")).toBeDefined();
+});

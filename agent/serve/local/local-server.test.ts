@@ -1,0 +1,153 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { FakeClock } from "../../../test/fakes/clock.ts";
+import { type LocalServer, serveLocal } from "./local-server.ts";
+import type { PodListing } from "./pod-list.ts";
+
+let folder: string;
+let path: string;
+let server: LocalServer | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-local-"));
+  path = join(folder, "berth.sock");
+});
+afterEach(async () => {
+  await server?.stop();
+  server = undefined;
+  await rm(folder, { recursive: true });
+});
+
+function serve(ballast?: string) {
+  const clock = new FakeClock();
+  const listeners = new Set<() => void>();
+  let asked = 0;
+  let changes = 0;
+  server = serveLocal({
+    path,
+    clock,
+    // How often it was asked for stands for what it says.
+    pods: () =>
+      ({ pods: [], asked: ++asked, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
+    status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++asked }),
+    subscribe: (changed) => {
+      listeners.add(changed);
+      return () => listeners.delete(changed);
+    },
+  });
+  const change = () => {
+    changes++;
+    for (const changed of listeners) changed();
+  };
+  return { clock, listeners, change, said: () => asked };
+}
+
+const get = (target: string, options: RequestInit = {}) => fetch(`http://berth${target}`, { unix: path, ...options });
+
+/** The lines of an answer, one at a time. */
+async function* linesOf(answer: Response) {
+  const decoder = new TextDecoder();
+  for await (const chunk of answer.body ?? []) yield* decoder.decode(chunk).trimEnd().split("\n");
+}
+
+/** The answer as lines, of which nothing is read from the socket before somebody asks for one: fetch reads ahead. */
+async function* slowLinesOf(target: string) {
+  const socket = connect(path);
+  socket.pause();
+  socket.write(`GET ${target} HTTP/1.1\r\nHost: berth\r\n\r\n`);
+  yield "";
+  yield* createInterface({ input: socket });
+}
+
+test("the pods are answered, to root alone, and nothing else is", async () => {
+  await writeFile(path, "the socket of an agent that was killed");
+  serve();
+  expect(await (await get("/pods")).json()).toEqual({ pods: [], asked: 1 });
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  for (const [target, method] of [
+    ["/", "GET"],
+    ["/pods/web", "GET"],
+    ["/pods", "POST"],
+    ["/status", "POST"],
+    ["/status/a", "GET"],
+  ] as const)
+    expect((await get(target, { method })).status).toBe(404);
+});
+
+test("the status is answered as JSON, each time anew", async () => {
+  serve();
+  for (const refused of [1, 2])
+    expect(await (await get("/status")).json()).toEqual({
+      node: { name: "a", version: "v1" },
+      runtime: { state: "ready" },
+      pods: {},
+      refused,
+    });
+});
+
+test("whoever watches has the pods at once, and once again after a burst of changes", async () => {
+  const { clock, listeners, change } = serve();
+  const lines = linesOf(await get("/pods?watch"));
+  expect((await lines.next()).value).toBe('{"pods":[],"asked":1}');
+  for (let time = 0; time < 5; time++) {
+    change();
+    await clock.advance(9);
+  }
+  await clock.advance(5);
+  change();
+  await clock.advance(50);
+  expect((await lines.next()).value).toBe('{"pods":[],"asked":2}');
+  expect((await lines.next()).value).toBe('{"pods":[],"asked":3}');
+  expect(listeners.size).toBe(1);
+});
+
+test("a reader that is slow is not waited for with all that has been: it gets the newest when it reads again", async () => {
+  const { clock, change, said } = serve("x".repeat(200_000));
+  const lines = slowLinesOf("/pods?watch");
+  await lines.next();
+  for (let time = 0; time < 200; time++) {
+    change();
+    await clock.advance(50);
+  }
+  // As many as the buffers of the socket hold, not one for each change.
+  expect(said()).toBeLessThan(50);
+  const last = `"change":200}`;
+  for (let line = await lines.next(); !line.value?.endsWith(last); line = await lines.next())
+    expect(line.done).toBe(false);
+});
+
+test("who leaves is told nothing more", async () => {
+  const { listeners } = serve();
+  const leaving = new AbortController();
+  const answer = await get("/pods?watch", { signal: leaving.signal });
+  await linesOf(answer).next();
+  const left = new Promise<void>((resolve) => {
+    const drop = listeners.delete.bind(listeners);
+    listeners.delete = (listener) => {
+      resolve();
+      return drop(listener);
+    };
+  });
+  leaving.abort();
+  await left;
+  expect(listeners.size).toBe(0);
+});
+
+test("making the socket leaves the umask as it was", () => {
+  const umask = process.umask();
+  serve();
+  expect(process.umask()).toBe(umask);
+});
+
+test("a watch is lines of JSON, and the list is JSON", async () => {
+  serve();
+  const leaving = new AbortController();
+  const types = [await get("/pods"), await get("/pods?watch", { signal: leaving.signal })].map(({ headers }) =>
+    headers.get("content-type")?.split(";").at(0),
+  );
+  leaving.abort();
+  expect(types).toEqual(["application/json", "application/x-ndjson"]);
+});

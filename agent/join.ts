@@ -11,16 +11,16 @@ import { createKube } from "../kube/client.ts";
 import { KubeError } from "../kube/error.ts";
 import { createConnection } from "../kube/transport/connection.ts";
 import { kubernetesVersion } from "../proto/kubernetes/version.ts";
-import { type Cluster, type ClusterNeeds, createCluster } from "./cluster.ts";
-import { clusterStatus, withWatchState } from "./cluster-status.ts";
 import type { ClusterPlace, Config } from "./config/config.ts";
 import { type NodeEvent, nodeReference } from "./decide/node/node-report.ts";
 import type { ObservedMachine } from "./decide/node/observed-node.ts";
 import type { Taken } from "./decide/pod/action-call.ts";
 import { kubeletVersion } from "./kubelet-version.ts";
-import { createOwnNodeRoom, nodeSettingsOf } from "./node.ts";
+import { StartError } from "./preflight/start-error.ts";
 import type { ClusterStatus } from "./serve/local/agent-status.ts";
-import { StartError } from "./start-error.ts";
+import { type Cluster, type ClusterNeeds, createCluster } from "./wiring/cluster.ts";
+import { clusterStatus, withWatchState } from "./wiring/cluster-status.ts";
+import { createOwnNodeRoom, nodeSettingsOf } from "./wiring/local-node.ts";
 
 export interface JoinParts {
   readonly config: Config;

@@ -1,7 +1,7 @@
 import { loadConfig } from "../agent/config/load.ts";
 import { ConfigError, describeProblem } from "../agent/config/problem.ts";
 import { runAgent } from "../agent/main.ts";
-import { StartError } from "../agent/start-error.ts";
+import { StartError } from "../agent/preflight/start-error.ts";
 import { createFiles } from "../host/fs/files.ts";
 import { createLog, stderrLines } from "../host/log.ts";
 import { createProc } from "../host/proc.ts";

@@ -1,12 +1,12 @@
 import type { MakeProviders } from "../../agent/act/images/credential-providers.ts";
-import { type Agent, createAgent } from "../../agent/agent.ts";
-import { type ClusterNeeds, createCluster } from "../../agent/cluster.ts";
 import { admittingNode } from "../../agent/decide/admission/admission-node.ts";
 import type { ImageVerification } from "../../agent/decide/admission/image-verification.ts";
 import type { OfferedPod } from "../../agent/decide/sources/merge-static.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import type { PodReport } from "../../agent/report/local/pod-reports.ts";
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";
+import { type Agent, createAgent } from "../../agent/wiring/agent.ts";
+import { type ClusterNeeds, createCluster } from "../../agent/wiring/cluster.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";

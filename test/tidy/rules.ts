@@ -31,7 +31,13 @@ const floors: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The files of the hallway: floor 5, below the builder on floor 6. */
-const HALLWAY = new Set(["agent/loop.ts", "agent/turn.ts", "agent/rooms.ts", "agent/starts.ts", "agent/rest.ts"]);
+const HALLWAY = new Set([
+  "agent/loop/loop.ts",
+  "agent/loop/sync-pod.ts",
+  "agent/rooms.ts",
+  "agent/loop/start-limiter.ts",
+  "agent/loop/idle-timer.ts",
+]);
 const FROM = /^(?:import|export)\b[^"'`;]*?from "([^"]+)"|^import "([^"]+)"|\bimport\("([^"]+)"\)/gm;
 const rooms = Object.keys(floors).toSorted((a, b) => b.length - a.length);
 

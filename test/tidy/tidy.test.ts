@@ -48,8 +48,8 @@ const planted: readonly { rule: keyof typeof rules; path: string; text: string; 
   },
   {
     rule: "every import goes down the stairs",
-    path: "agent/loop.ts",
-    text: 'export { a } from "./act/act.ts";',
+    path: "agent/loop/loop.ts",
+    text: 'export { a } from "../act/act.ts";',
     said: "agent/loop may not import agent/act",
   },
   {

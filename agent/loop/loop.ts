@@ -1,9 +1,9 @@
-import type { Clock } from "../host/clock.ts";
-import type { PodUid } from "../proto/ids.ts";
-import { forgiveOutages, forgiveReference } from "./decide/pod/memory.ts";
-import type { Settings } from "./decide/settings.ts";
-import type { Rooms } from "./rooms.ts";
-import { createStarts } from "./starts.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import { forgiveOutages, forgiveReference } from "../decide/pod/memory.ts";
+import type { Settings } from "../decide/settings.ts";
+import type { Rooms } from "../rooms.ts";
+import { createStarts } from "./start-limiter.ts";
 import {
   abortBackground,
   enterLoop,
@@ -12,7 +12,7 @@ import {
   type Hallway,
   type PodInLoop,
   takeTurn,
-} from "./turn.ts";
+} from "./sync-pod.ts";
 
 export interface LoopSettings {
   readonly clock: Clock;

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import type { PodUid } from "../proto/ids.ts";
-import { FakeClock } from "../test/fakes/clock.ts";
-import { createStarts } from "./starts.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import { FakeClock } from "../../test/fakes/clock.ts";
+import { createStarts } from "./start-limiter.ts";
 
 /** `take web 5`, `release web` and `wait 9s`, one after the other; the story is what each take said and who was called. */
 async function play(places: number, steps: readonly string[]): Promise<readonly string[]> {

@@ -1,6 +1,6 @@
-import type { Log } from "../host/log.ts";
-import type { Machine } from "../host/machine.ts";
-import type { Config } from "./config/config.ts";
+import type { Log } from "../../host/log.ts";
+import type { Machine } from "../../host/machine.ts";
+import type { Config } from "../config/config.ts";
 import { StartError } from "./start-error.ts";
 
 /**

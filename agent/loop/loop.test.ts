@@ -1,14 +1,14 @@
 import { expect, test } from "bun:test";
-import { CriError } from "../cri/error.ts";
-import type { ContainerId, PodUid, SandboxId } from "../proto/ids.ts";
-import type { Pod, PodSpec } from "../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../test/fakes/clock.ts";
-import { explain } from "./act/failure-reasons.ts";
-import type { ActionKind } from "./decide/pod/action.ts";
-import type { DesiredNow } from "./decide/pod/desired.ts";
-import { nothingObserved, type ObservedPod } from "./decide/pod/observed.ts";
+import { CriError } from "../../cri/error.ts";
+import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
+import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { explain } from "../act/failure-reasons.ts";
+import type { ActionKind } from "../decide/pod/action.ts";
+import type { DesiredNow } from "../decide/pod/desired.ts";
+import { nothingObserved, type ObservedPod } from "../decide/pod/observed.ts";
+import type { Done, Rooms } from "../rooms.ts";
 import { createLoop } from "./loop.ts";
-import type { Done, Rooms } from "./rooms.ts";
 
 type Act = (signal: AbortSignal, uid: PodUid) => Promise<Done>;
 

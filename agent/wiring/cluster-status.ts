@@ -1,11 +1,11 @@
-import type { Clock, Instant } from "../host/clock.ts";
-import type { Kube } from "../kube/client.ts";
-import type { KubeError } from "../kube/error.ts";
-import { pods } from "../kube/resource.ts";
-import type { ConnectionState } from "../kube/transport/connection.ts";
-import { formatTime } from "../proto/kubernetes/time.ts";
-import type { NodeState } from "./node.ts";
-import type { ClusterStatus, ConnectionStatus, LastError, Upkeep } from "./serve/local/agent-status.ts";
+import type { Clock, Instant } from "../../host/clock.ts";
+import type { Kube } from "../../kube/client.ts";
+import type { KubeError } from "../../kube/error.ts";
+import { pods } from "../../kube/resource.ts";
+import type { ConnectionState } from "../../kube/transport/connection.ts";
+import { formatTime } from "../../proto/kubernetes/time.ts";
+import type { ClusterStatus, ConnectionStatus, LastError, Upkeep } from "../serve/local/agent-status.ts";
+import type { NodeState } from "./local-node.ts";
 
 export interface WatchState {
   readonly heardAt: Instant | undefined;

@@ -1,13 +1,13 @@
 import { readFileSync, statSync } from "node:fs";
-import type { Clock } from "../host/clock.ts";
-import { type Files, FilesError, toFilesError } from "../host/fs/files.ts";
-import type { Machine } from "../host/machine.ts";
-import type { Proc } from "../host/proc.ts";
-import type { Config } from "./config/config.ts";
-import { failStart, inOrder } from "./start-error.ts";
-import { parseResolvConf } from "./translate/network/dns.ts";
-import type { NodeFacts, ResolvConf } from "./translate/node-facts.ts";
-import { TranslateError } from "./translate/translate-error.ts";
+import type { Clock } from "../../host/clock.ts";
+import { type Files, FilesError, toFilesError } from "../../host/fs/files.ts";
+import type { Machine } from "../../host/machine.ts";
+import type { Proc } from "../../host/proc.ts";
+import type { Config } from "../config/config.ts";
+import { failStart, inOrder } from "../preflight/start-error.ts";
+import { parseResolvConf } from "../translate/network/dns.ts";
+import type { NodeFacts, ResolvConf } from "../translate/node-facts.ts";
+import { TranslateError } from "../translate/translate-error.ts";
 
 type Figures = Pick<NodeFacts, "memoryCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
 

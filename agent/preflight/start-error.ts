@@ -1,4 +1,4 @@
-import { FilesError } from "../host/fs/files.ts";
+import { FilesError } from "../../host/fs/files.ts";
 
 /** The agent cannot run on this machine as it is configured; the message says what would be right. */
 export class StartError extends Error {

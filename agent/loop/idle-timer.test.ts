@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { FakeClock } from "../test/fakes/clock.ts";
-import { createRest } from "./rest.ts";
+import { FakeClock } from "../../test/fakes/clock.ts";
+import { createRest } from "./idle-timer.ts";
 
 function createScene() {
   const clock = new FakeClock();

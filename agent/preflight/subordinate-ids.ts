@@ -1,9 +1,9 @@
-import { type Exec, ExecError } from "../host/exec.ts";
-import type { Files } from "../host/fs/files.ts";
-import { FilesError } from "../host/fs/files.ts";
-import type { Config } from "./config/config.ts";
+import { type Exec, ExecError } from "../../host/exec.ts";
+import type { Files } from "../../host/fs/files.ts";
+import { FilesError } from "../../host/fs/files.ts";
+import type { Config } from "../config/config.ts";
+import { type IdSpace, idSpaceOf, type Subids } from "../translate/security/user-namespace-ids.ts";
 import { failStart, StartError } from "./start-error.ts";
-import { type IdSpace, idSpaceOf, type Subids } from "./translate/security/user-namespace-ids.ts";
 
 const LARGEST_PASSWD_BYTES = 16 * 1024 * 1024;
 const ANSWER_WITHIN_MS = 10_000;

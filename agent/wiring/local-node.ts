@@ -1,20 +1,20 @@
-import type { Clock } from "../host/clock.ts";
-import type { Log } from "../host/log.ts";
-import type { Kube } from "../kube/client.ts";
-import { nodes } from "../kube/resource.ts";
-import type { Node, NodeAddress } from "../proto/kubernetes/gen/types.ts";
-import type { Config } from "./config/config.ts";
-import { hostIPsOf, nodeAddresses } from "./decide/node/node-addresses.ts";
-import { networkProblemOf } from "./decide/node/node-conditions.ts";
-import { type NodeEvent, nodeReference } from "./decide/node/node-report.ts";
-import type { NodeSettings } from "./decide/node/node-settings.ts";
-import { noPressure, type Pressure, type Supplies } from "./decide/node/observed-node.ts";
-import { decidePressure, emptyPressureMemory, type PressureSettings, signalsOf } from "./decide/node/pressure.ts";
-import { createOwnNode, type OwnNode } from "./desired/node-object.ts";
-import { createNodeObserver, type NodeSources } from "./observed/node/node-observer.ts";
-import { createNodeLease, type LeaseState } from "./report/node/lease.ts";
-import { createNodeReport, type NodeReportState } from "./report/node/node-status.ts";
-import { isOfServer, isOutage } from "./report/retry.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { Kube } from "../../kube/client.ts";
+import { nodes } from "../../kube/resource.ts";
+import type { Node, NodeAddress } from "../../proto/kubernetes/gen/types.ts";
+import type { Config } from "../config/config.ts";
+import { hostIPsOf, nodeAddresses } from "../decide/node/node-addresses.ts";
+import { networkProblemOf } from "../decide/node/node-conditions.ts";
+import { type NodeEvent, nodeReference } from "../decide/node/node-report.ts";
+import type { NodeSettings } from "../decide/node/node-settings.ts";
+import { noPressure, type Pressure, type Supplies } from "../decide/node/observed-node.ts";
+import { decidePressure, emptyPressureMemory, type PressureSettings, signalsOf } from "../decide/node/pressure.ts";
+import { createOwnNode, type OwnNode } from "../desired/node-object.ts";
+import { createNodeObserver, type NodeSources } from "../observed/node/node-observer.ts";
+import { createNodeLease, type LeaseState } from "../report/node/lease.ts";
+import { createNodeReport, type NodeReportState } from "../report/node/node-status.ts";
+import { isOfServer, isOutage } from "../report/retry.ts";
 
 export interface NodeParts
   extends Pick<NodeSources, "runtime" | "proc" | "files" | "rootDir" | "machine" | "addresses"> {

@@ -1,11 +1,11 @@
 import { join } from "node:path/posix";
-import type { Clock } from "../host/clock.ts";
-import type { Exec } from "../host/exec.ts";
-import { type Files, FilesError } from "../host/fs/files.ts";
-import type { Log } from "../host/log.ts";
-import type { MakeProviders } from "./act/images/credential-providers.ts";
-import type { Config } from "./config/config.ts";
-import { StartError } from "./start-error.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Exec } from "../../host/exec.ts";
+import { type Files, FilesError } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log.ts";
+import type { MakeProviders } from "../act/images/credential-providers.ts";
+import type { Config } from "../config/config.ts";
+import { StartError } from "../preflight/start-error.ts";
 
 export interface ProgramParts {
   readonly machine: Pick<Files, "stat">;
@@ -26,7 +26,7 @@ export async function providersOf(
   if (config === undefined) return undefined;
   const { binDir, providers } = config;
   for (const { name } of providers) await checkProgram(machine, join(binDir, name));
-  const { createCredentialProviders } = await import("./act/images/credential-providers.ts");
+  const { createCredentialProviders } = await import("../act/images/credential-providers.ts");
   const environment = Object.fromEntries(
     Object.entries(own).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   );

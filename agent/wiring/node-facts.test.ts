@@ -2,9 +2,9 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { FakeClock } from "../test/fakes/clock.ts";
-import { nodeFacts } from "../test/fakes/node-facts.ts";
-import { factsOf } from "./facts.ts";
+import { FakeClock } from "../../test/fakes/clock.ts";
+import { nodeFacts } from "../../test/fakes/node-facts.ts";
+import { factsOf } from "./node-facts.ts";
 
 let folder: string;
 let path: string;

@@ -1,31 +1,36 @@
-import type { Runtime } from "../cri/runtime.ts";
-import type { Clock } from "../host/clock.ts";
-import type { Log } from "../host/log.ts";
-import { KubeError } from "../kube/error.ts";
-import type { ImagePullServiceAccount } from "../proto/kubelet/image-records.ts";
-import type { Pod } from "../proto/kubernetes/gen/types.ts";
-import { pullSecretReferences, type Reference, type Referents, referenceKey } from "../proto/kubernetes/references.ts";
-import { hashOfLogin } from "./act/images/credential-hash.ts";
+import type { Runtime } from "../../cri/runtime.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import { KubeError } from "../../kube/error.ts";
+import type { ImagePullServiceAccount } from "../../proto/kubelet/image-records.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import {
+  pullSecretReferences,
+  type Reference,
+  type Referents,
+  referenceKey,
+} from "../../proto/kubernetes/references.ts";
+import { hashOfLogin } from "../act/images/credential-hash.ts";
 import {
   CredentialProviderError,
   type CredentialProviders,
   type MakeProviders,
   type PodAccounts,
-} from "./act/images/credential-providers.ts";
-import { createImageRecords, type ImageRecords } from "./act/images/image-records.ts";
-import type { PodDisk } from "./act/volumes/pod-volumes.ts";
-import type { Cluster } from "./cluster.ts";
+} from "../act/images/credential-providers.ts";
+import { createImageRecords, type ImageRecords } from "../act/images/image-records.ts";
+import type { PodDisk } from "../act/volumes/pod-volumes.ts";
 import {
   type ImageVerification,
   imageAccess,
   type PodCredentials,
   recordedAccounts,
-} from "./decide/admission/image-verification.ts";
-import type { ImagePresence } from "./decide/pod/observed.ts";
-import type { ObservedPods } from "./observed/pods/pod-cache.ts";
-import { hasCode } from "./report/retry.ts";
-import { ownLoginsFor } from "./translate/registry-credentials.ts";
-import { TranslateError } from "./translate/translate-error.ts";
+} from "../decide/admission/image-verification.ts";
+import type { ImagePresence } from "../decide/pod/observed.ts";
+import type { ObservedPods } from "../observed/pods/pod-cache.ts";
+import { hasCode } from "../report/retry.ts";
+import { ownLoginsFor } from "../translate/registry-credentials.ts";
+import { TranslateError } from "../translate/translate-error.ts";
+import type { Cluster } from "./cluster.ts";
 
 export interface ImageAccessParts {
   readonly imageVerification: ImageVerification | undefined;

@@ -1,10 +1,10 @@
-import { socketPathOf } from "../cri/endpoint.ts";
-import { createFiles, type Files, FilesError } from "../host/fs/files.ts";
-import { type LockResult, realPathAhead, takeLock } from "../host/lock.ts";
-import type { Log } from "../host/log.ts";
-import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";
-import type { Config } from "./config/config.ts";
-import { localSocket } from "./config/local-socket.ts";
+import { socketPathOf } from "../../cri/endpoint.ts";
+import { createFiles, type Files, FilesError } from "../../host/fs/files.ts";
+import { type LockResult, realPathAhead, takeLock } from "../../host/lock.ts";
+import type { Log } from "../../host/log.ts";
+import { fitsSocketPath, longestSocketPathBytes } from "../../proto/socket-path.ts";
+import type { Config } from "../config/config.ts";
+import { localSocket } from "../config/local-socket.ts";
 import { failStart, inOrder, StartError } from "./start-error.ts";
 
 type Where = Pick<Config, "rootDir" | "nodeName" | "containerRuntimeEndpoint">;

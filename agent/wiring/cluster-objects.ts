@@ -1,16 +1,16 @@
-import type { Clock } from "../host/clock.ts";
-import type { Files } from "../host/fs/files.ts";
-import type { Log } from "../host/log.ts";
-import type { Kube } from "../kube/client.ts";
-import type { PodUid } from "../proto/ids.ts";
-import type { DesiredPod } from "./decide/pod/desired.ts";
-import type { StageKind } from "./decide/pod/stage.ts";
-import type { ClusterSettings } from "./decide/settings.ts";
-import { createRuntimeClasses } from "./desired/objects/runtime-classes.ts";
-import { createReferences } from "./desired/objects/secrets-and-configmaps.ts";
-import { createServices } from "./desired/objects/services.ts";
-import type { DesiredPods } from "./desired/pods.ts";
-import type { ClusterFacts } from "./translate/node-facts.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log.ts";
+import type { Kube } from "../../kube/client.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import type { StageKind } from "../decide/pod/stage.ts";
+import type { ClusterSettings } from "../decide/settings.ts";
+import { createRuntimeClasses } from "../desired/objects/runtime-classes.ts";
+import { createReferences } from "../desired/objects/secrets-and-configmaps.ts";
+import { createServices } from "../desired/objects/services.ts";
+import type { DesiredPods } from "../desired/pods.ts";
+import type { ClusterFacts } from "../translate/node-facts.ts";
 
 export interface ClusterFactsParts {
   readonly kube: Pick<Kube, "follow">;

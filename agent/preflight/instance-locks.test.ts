@@ -2,9 +2,9 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readdir, realpath, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createFiles } from "../host/fs/files.ts";
-import { FakeLog } from "../test/fakes/log.ts";
-import { ownRuntime } from "./ownership.ts";
+import { createFiles } from "../../host/fs/files.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { ownRuntime } from "./instance-locks.ts";
 
 let folder: string;
 beforeEach(async () => {

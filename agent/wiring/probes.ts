@@ -1,12 +1,12 @@
-import type { Runtime } from "../cri/runtime.ts";
-import type { PodUid } from "../proto/ids.ts";
-import { probeTimeoutMs, type Unwell } from "./decide/container/probe.ts";
-import { eventOfProbe, type PodEvent } from "./decide/events/pod-events.ts";
-import { fullNameOf } from "./decide/pod/desired.ts";
-import type { ObservedPods } from "./observed/pods/pod-cache.ts";
-import { createProbes, type Probes, type ProbesSettings } from "./observed/probes/prober.ts";
-import { enquiryOf } from "./translate/probe-request.ts";
-import { TranslateError } from "./translate/translate-error.ts";
+import type { Runtime } from "../../cri/runtime.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import { probeTimeoutMs, type Unwell } from "../decide/container/probe.ts";
+import { eventOfProbe, type PodEvent } from "../decide/events/pod-events.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
+import type { ObservedPods } from "../observed/pods/pod-cache.ts";
+import { createProbes, type Probes, type ProbesSettings } from "../observed/probes/prober.ts";
+import { enquiryOf } from "../translate/probe-request.ts";
+import { TranslateError } from "../translate/translate-error.ts";
 
 type ProbingParts = Pick<ProbesSettings, "clock" | "log" | "wake" | "hostIPs" | "random"> & {
   readonly runtime: Runtime;
@@ -58,6 +58,6 @@ function createAsking(runtime: Runtime): ProbesSettings["ask"] {
 }
 
 async function loadAsk(runtime: Runtime) {
-  const { createAsk, probeUserAgent } = await import("./act/probes/probe-executor.ts");
+  const { createAsk, probeUserAgent } = await import("../act/probes/probe-executor.ts");
   return { ask: createAsk(runtime, probeUserAgent), userAgent: probeUserAgent };
 }

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { type Exec, ExecError } from "../host/exec.ts";
-import { FilesError } from "../host/fs/files.ts";
-import { FakeDisk } from "../test/fakes/files.ts";
-import { nodeSettings } from "../test/fakes/observed-node.ts";
+import { type Exec, ExecError } from "../../host/exec.ts";
+import { FilesError } from "../../host/fs/files.ts";
+import { FakeDisk } from "../../test/fakes/files.ts";
+import { nodeSettings } from "../../test/fakes/observed-node.ts";
 import { readIdSpace } from "./subordinate-ids.ts";
 
 interface Scene {

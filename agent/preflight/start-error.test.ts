@@ -4,7 +4,7 @@ import { join } from "node:path";
 /** What a file operation that fails with this code is told as, to a user of that id. */
 async function toldTo(uid: number, code: string): Promise<string> {
   const program = `
-    import { FilesError } from ${JSON.stringify(join(import.meta.dirname, "../host/fs/files.ts"))};
+    import { FilesError } from ${JSON.stringify(join(import.meta.dirname, "../../host/fs/files.ts"))};
     import { failStart } from ${JSON.stringify(join(import.meta.dirname, "start-error.ts"))};
     process.seteuid(${uid});
     try {

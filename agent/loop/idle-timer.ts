@@ -1,4 +1,4 @@
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../../host/clock.ts";
 
 /** Tells once, some time after the last stir, that all is at rest. While nothing stirs nothing runs. */
 export interface Rest {

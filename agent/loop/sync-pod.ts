@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Clock } from "../host/clock.ts";
-import type { PodUid } from "../proto/ids.ts";
-import { priorityOf } from "../proto/kubernetes/priority.ts";
-import { type Action, type ActionLane, identityOf, laneOf } from "./decide/pod/action.ts";
-import { type Backoff, delayOf } from "./decide/pod/backoff.ts";
-import type { DesiredNow, Termination } from "./decide/pod/desired.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import { priorityOf } from "../../proto/kubernetes/priority.ts";
+import { type Action, type ActionLane, identityOf, laneOf } from "../decide/pod/action.ts";
+import { type Backoff, delayOf } from "../decide/pod/backoff.ts";
+import type { DesiredNow, Termination } from "../decide/pod/desired.ts";
 import {
   type ActionResult,
   emptyMemory,
@@ -14,13 +14,13 @@ import {
   remember,
   rememberPulling,
   rememberStart,
-} from "./decide/pod/memory.ts";
-import type { ObservedPod } from "./decide/pod/observed.ts";
-import { type Decision, decideOrphan, decidePod } from "./decide/pod/pod.ts";
-import type { Settings } from "./decide/settings.ts";
-import { unseenStatus } from "./decide/status/status.ts";
-import type { Call, Rooms } from "./rooms.ts";
-import type { Starts } from "./starts.ts";
+} from "../decide/pod/memory.ts";
+import type { ObservedPod } from "../decide/pod/observed.ts";
+import { type Decision, decideOrphan, decidePod } from "../decide/pod/pod.ts";
+import type { Settings } from "../decide/settings.ts";
+import { unseenStatus } from "../decide/status/status.ts";
+import type { Call, Rooms } from "../rooms.ts";
+import type { Starts } from "./start-limiter.ts";
 
 /** All that the turns of all pods share. */
 export interface Hallway {

@@ -1,5 +1,5 @@
-import type { Clock } from "../host/clock.ts";
-import type { PodUid } from "../proto/ids.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { PodUid } from "../../proto/ids.ts";
 
 /** Who may start something now. Holders keep their place until they have nothing more to start, or are stuck. */
 export interface Starts {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { FakeLog } from "../test/fakes/log.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
 import { checkCgroups } from "./cgroup-version.ts";
 
 const wish = (cgroupsPerQOS: boolean, failCgroupV1: boolean, singleProcessOOMKill?: boolean, podPidsLimit = -1) => ({

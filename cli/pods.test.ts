@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "../test/bed/until.ts";
+import { until } from "../test/bed/poll-until.ts";
 
 const program = join(import.meta.dirname, "main.ts");
 const listing = `${JSON.stringify({ pods: [] })}\n`;

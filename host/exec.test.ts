@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { readdir, readFile } from "node:fs/promises";
-import { until } from "../test/bed/until.ts";
+import { until } from "../test/bed/poll-until.ts";
 import { createExec, ExecError } from "./exec.ts";
 
 const exec = createExec();

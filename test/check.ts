@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
-import { closingLine, outcomeLine } from "./tally.ts";
+import { closingLine, outcomeLine } from "./test-summary.ts";
 
 /**
  * How long a quick test may take. Ten times what the longest does alone: five parts of them run side by side, on a machine that

@@ -6,7 +6,7 @@ import { resetBeds } from "./bed/reset.ts";
 import { announce, check } from "./check.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import { findTests, pagesSuite, type TestFile, testSuite } from "./suites.ts";
-import { closingLine, seconds, withoutSkips } from "./tally.ts";
+import { closingLine, seconds, withoutSkips } from "./test-summary.ts";
 import { whyUnavailable } from "./upstream/programs.ts";
 
 const minuteMs = 60_000;

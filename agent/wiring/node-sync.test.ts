@@ -4,7 +4,7 @@ import { leases, nodes } from "../../kube/resource.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../test/fakes/clock.ts";
 import { FakeKube } from "../../test/fakes/kube.ts";
-import { kubeError, requestsOf } from "../../test/fakes/kube-journal.ts";
+import { kubeError, requestsOf } from "../../test/fakes/kube-requests.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { createSupplies, nodeSettings, observedMachine } from "../../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";

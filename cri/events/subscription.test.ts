@@ -6,7 +6,7 @@ import { status as grpcStatus } from "@grpc/grpc-js";
 import { createClock } from "../../host/clock.ts";
 import { ContainerEventResponse, VersionResponse } from "../../proto/cri/gen/api.ts";
 import { Envelope, SubscribeRequest, TaskStart } from "../../proto/cri/gen/containerd-events.ts";
-import { until } from "../../test/bed/until.ts";
+import { until } from "../../test/bed/poll-until.ts";
 import { type CriServer, type StreamAnswer, startCriServer, type UnaryAnswer } from "../../test/fakes/cri-server.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { createRuntime } from "../client.ts";

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { localSocket } from "../../agent/config/local-socket.ts";
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
-import { apart } from "./processes.ts";
-import { bedPaths } from "./record.ts";
+import { bedPaths } from "./cleanup/bed-record.ts";
+import { apart } from "./cleanup/processes.ts";
 
 export interface AgentOptions {
   /** The compiled program, `dist/berth`. */

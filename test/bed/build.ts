@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { builtBinary } from "./agent.ts";
-import { apart } from "./processes.ts";
+import { apart } from "./cleanup/processes.ts";
 
 const repository = join(import.meta.dirname, "..", "..");
 

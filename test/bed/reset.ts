@@ -1,9 +1,9 @@
 // Removes what killed runs have left: bun test/bed/reset.ts [--all]
 import { existsSync } from "node:fs";
-import { cleanUp } from "./clean-up.ts";
-import { describeLeftovers, findLeftovers } from "./leftovers.ts";
-import { type BedRecord, listRecords, ownerLives } from "./record.ts";
-import { readSwitches } from "./switches.ts";
+import { type BedRecord, listRecords, ownerLives } from "./cleanup/bed-record.ts";
+import { describeLeftovers, findLeftovers } from "./cleanup/bed-resources.ts";
+import { cleanUp } from "./cleanup/clean-up.ts";
+import { readSwitches } from "./script-flags.ts";
 
 const usage = `npm run reset -- [--all]
 

@@ -5,16 +5,16 @@ import { join, relative, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Agent, builtBinary, startAgent } from "./agent.ts";
 import { buildIfStale } from "./build.ts";
-import { type ComeUp, comeUp, describePods, whyEnded } from "./come-up.ts";
-import { type Containerd, startContainerd } from "./containerd.ts";
-import { busyboxImage, importImages, pauseImage, webImage } from "./images.ts";
-import { countLeftovers } from "./leftovers.ts";
+import { bedPaths } from "./cleanup/bed-record.ts";
+import { countLeftovers } from "./cleanup/bed-resources.ts";
+import { type Containerd, startContainerd } from "./containerd/containerd.ts";
+import { busyboxImage, importImages, pauseImage, webImage } from "./images/images.ts";
+import { createScreen, type Screen } from "./live-table.ts";
 import { type ManifestFolder, prepareManifests } from "./manifests.ts";
 import { unpackSuite } from "./packages.ts";
-import { bedPaths } from "./record.ts";
-import { createScreen, type Screen } from "./screen.ts";
-import { readSwitches } from "./switches.ts";
-import { until } from "./until.ts";
+import { until } from "./poll-until.ts";
+import { readSwitches } from "./script-flags.ts";
+import { type ComeUp, comeUp, describePods, whyEnded } from "./wait-for-pods.ts";
 
 const usage = `npm run up -- [--fresh] [--once]
 

@@ -1,5 +1,5 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { busyboxImage } from "../bed/images.ts";
+import { busyboxImage } from "../bed/images/images.ts";
 
 /** The node's name in the test bed, which static pods carry at the end of theirs. */
 export const nodeName = "berth";

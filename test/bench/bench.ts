@@ -7,24 +7,24 @@ import { join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
-import type { ContainerdVersion } from "../bed/containerd.ts";
+import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { whyUnavailable } from "../upstream/programs.ts";
-import { benchCluster, type ClusterResult } from "./cluster-bench.ts";
-import { clusterFigures } from "./cluster-figures.ts";
-import { describeClusterEffort, fullClusterEffort, quickClusterEffort } from "./cluster-rounds.ts";
+import { withFigures } from "./benchmarks-document.ts";
+import { benchCluster, type ClusterResult } from "./cluster/cluster-bench.ts";
+import { clusterFigures } from "./cluster/cluster-figures.ts";
+import { describeClusterEffort, fullClusterEffort, quickClusterEffort } from "./cluster/cluster-rounds.ts";
 import { type Conditions, describeConditions, loadNow, readConditions } from "./conditions.ts";
 import { type Figure, figuresOf, isReached } from "./figures.ts";
-import { benchFloor } from "./floor-bench.ts";
+import { benchFloor } from "./floor/floor-bench.ts";
+import { describeEffort, fullEffort, type Measurements, quickEffort } from "./floor/floor-rounds.ts";
 import {
   benchProbes,
   describeProbeEffort,
   fullProbeEffort,
   type ProbeResult,
   quickProbeEffort,
-} from "./probe-bench.ts";
-import { probeFigures } from "./probe-figures.ts";
-import { withFigures } from "./readme.ts";
-import { describeEffort, fullEffort, type Measurements, quickEffort } from "./rounds.ts";
+} from "./probes/probe-bench.ts";
+import { probeFigures } from "./probes/probe-figures.ts";
 import { markdownTable, type Part, textTable } from "./table.ts";
 
 const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--readme] [--binary PATH]

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { cpus, release, totalmem } from "node:os";
 import { describeConditions, readMachine } from "./conditions.ts";
-import { describeEffort } from "./rounds.ts";
+import { describeEffort } from "./floor/floor-rounds.ts";
 
 test("the machine is described as it describes itself", async () => {
   const machine = await readMachine();

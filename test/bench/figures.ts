@@ -1,5 +1,5 @@
-import type { Round } from "./measure.ts";
-import { BATCH, type Idle, type Measurements, type StartAndRemoval } from "./rounds.ts";
+import { BATCH, type Idle, type Measurements, type StartAndRemoval } from "./floor/floor-rounds.ts";
+import type { Round } from "./measure-rounds.ts";
 import { type Measured, medianOf, percentile, percentileOf } from "./statistics.ts";
 
 /** One row of the result. Everything is in `unit`. */

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { Clock } from "../../host/clock.ts";
-import { until } from "../bed/until.ts";
+import { until } from "../bed/poll-until.ts";
 
 interface Bed {
   readonly clock: Clock;

@@ -12,7 +12,7 @@ import {
 } from "../../kube/resource.ts";
 import type { ConfigMap, Event, Lease, Node, ServiceAccount, TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/time.ts";
-import { codeOf, type KubeScene, namespace } from "./kube-scene.ts";
+import { codeOf, type KubeScene, namespace } from "./kube-fixture.ts";
 
 /** What becomes of objects that are made, changed, listed and deleted. */
 export function objectsContract(scene: KubeScene): void {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { Pod, PodCondition } from "../../proto/kubernetes/gen/types.ts";
-import { codeOf, type KubeScene, namespace } from "./kube-scene.ts";
+import { codeOf, type KubeScene, namespace } from "./kube-fixture.ts";
 
 /** What is special about pods: their status, their generation, and their end. */
 export function podsContract(scene: KubeScene): void {

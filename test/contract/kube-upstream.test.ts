@@ -3,11 +3,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { KubeObject, Resource } from "../../kube/resource.ts";
-import { administration } from "../upstream/administrator.ts";
+import { administration } from "../upstream/admin-client.ts";
 import { startControlPlane } from "../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../upstream/programs.ts";
 import { kubeContract } from "./kube.ts";
-import { type KubeSubject, namespace } from "./kube-scene.ts";
+import { type KubeSubject, namespace } from "./kube-fixture.ts";
 
 const namespaces: Resource = { group: "", version: "v1", plural: "namespaces" };
 const serviceAccounts: Resource = { group: "", version: "v1", plural: "serviceaccounts", namespace };

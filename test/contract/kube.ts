@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, setDefaultTimeout } from "bun:test";
-import { followContract } from "./kube-follow.ts";
+import { createScene, type KubeSubject } from "./kube-fixture.ts";
 import { objectsContract } from "./kube-objects.ts";
 import { podsContract } from "./kube-pods.ts";
-import { createScene, type KubeSubject } from "./kube-scene.ts";
+import { followContract } from "./kube-reflector.ts";
 
 /**
  * What every API server does, the fake and the real one alike, as far as the agent relies on it. `make` starts one that has the

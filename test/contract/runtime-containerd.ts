@@ -11,12 +11,12 @@ import { createClock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import { ContainerConfig, ContainerState, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
-import { busyboxImage, importImages } from "../bed/images.ts";
-import { until } from "../bed/until.ts";
+import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
+import { busyboxImage, importImages } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 import { findRunc, skipWithoutRunc } from "../upstream/runc.ts";
 import { failureOf, runtimeContract } from "./runtime.ts";
-import { usersContract } from "./runtime-users.ts";
+import { usersContract } from "./runtime-user-namespaces.ts";
 
 const isRoot = process.getuid?.() === 0;
 

@@ -1,7 +1,7 @@
 import { createClock } from "../../host/clock.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 import { behaviours, commands, runtimeContract } from "./runtime.ts";
-import { usersContract } from "./runtime-users.ts";
+import { usersContract } from "./runtime-user-namespaces.ts";
 
 const image = "berth.test/busybox:1";
 

@@ -12,7 +12,7 @@ import {
 } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { until } from "../bed/until.ts";
+import { until } from "../bed/poll-until.ts";
 import type { Command, Program } from "../fakes/runtime.ts";
 
 /** A runtime under test. */

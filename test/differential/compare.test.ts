@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { compare, type Entry, fieldsOf, isBoundless, stale, tell } from "./compare.ts";
-import { lists } from "./deliberate.ts";
-import { ORDER, type Rows } from "./rows.ts";
+import { ORDER, type Rows } from "./comparison-rows.ts";
+import { lists } from "./known-differences.ts";
 
 const rows = (entries: Readonly<Record<string, string>>): Rows => new Map(Object.entries(entries));
 const kinds = (

@@ -1,4 +1,4 @@
-import { ORDER, type Rows } from "./rows.ts";
+import { ORDER, type Rows } from "./comparison-rows.ts";
 
 /** A field in which not all three runs are the same; undefined is a side that does not have it. */
 export interface Finding {

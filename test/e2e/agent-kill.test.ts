@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import type { ContainerdVersion } from "../bed/containerd.ts";
-import { until } from "../bed/until.ts";
+import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
+import { until } from "../bed/poll-until.ts";
 import { randomOf } from "../random.ts";
-import { livedTwice, type Recording, recordLives } from "./lives.ts";
+import { livedTwice, type Recording, recordLives } from "./container-lifetimes.ts";
 import { podOf } from "./manifest.ts";
 import { isReady, type Node, startNodeWithoutAgent } from "./node.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
-import { until } from "../bed/until.ts";
+import { until } from "../bed/poll-until.ts";
 import { ignoringSigterm, podOf, script } from "./manifest.ts";
 import { containerId, linesWith, type Node, startNode } from "./node.ts";
 

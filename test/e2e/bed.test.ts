@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-import { type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
-import { importImages, webPage } from "../bed/images.ts";
-import { describeLeftovers, findLeftovers } from "../bed/leftovers.ts";
-import { listProcesses, processStart } from "../bed/processes.ts";
-import { listRecords } from "../bed/record.ts";
+import { listRecords } from "../bed/cleanup/bed-record.ts";
+import { describeLeftovers, findLeftovers } from "../bed/cleanup/bed-resources.ts";
+import { newTraces, traces } from "../bed/cleanup/leaked-resources.ts";
+import { listProcesses, processStart } from "../bed/cleanup/processes.ts";
+import { type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
+import { runWebPod } from "../bed/containerd/web-pod.ts";
+import { importImages, webPage } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 import { resetBeds } from "../bed/reset.ts";
-import { newTraces, traces } from "../bed/traces.ts";
-import { until } from "../bed/until.ts";
-import { runWebPod } from "../bed/web-pod.ts";
 
 const versions: readonly ContainerdVersion[] = ["1.6", "2.1"];
 let folder = "";
@@ -38,7 +38,7 @@ const page = async (url: string) =>
 
 /** Starts a bed with a pod in another process, and kills that process once the pod runs. */
 async function abandonBed(version: ContainerdVersion): Promise<void> {
-  const harness = fileURLToPath(new URL("../bed/abandon.ts", import.meta.url));
+  const harness = fileURLToPath(new URL("../bed/crash-fixture.ts", import.meta.url));
   const child = execa(process.execPath, [harness, folder, version], { stdin: "pipe", reject: false });
   await new Promise<void>((ready, failed) => {
     child.stdout.once("data", () => ready());

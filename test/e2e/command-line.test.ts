@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { execa } from "execa";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
-import { busyboxImage } from "../bed/images.ts";
-import { until } from "../bed/until.ts";
+import { busyboxImage } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-import { describeLeftovers, findLeftovers } from "../bed/leftovers.ts";
-import { listProcesses } from "../bed/processes.ts";
-import { listRecords } from "../bed/record.ts";
+import { listRecords } from "../bed/cleanup/bed-record.ts";
+import { describeLeftovers, findLeftovers } from "../bed/cleanup/bed-resources.ts";
+import { listProcesses } from "../bed/cleanup/processes.ts";
+import { until } from "../bed/poll-until.ts";
 import { resetBeds } from "../bed/reset.ts";
-import { until } from "../bed/until.ts";
 import { type ControlPlane, type KubectlOptions, startControlPlane } from "../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../upstream/programs.ts";
 
@@ -205,7 +205,7 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
   test(
     "is removed by the reset when whoever started it was killed",
     async () => {
-      const harness = fileURLToPath(new URL("../upstream/abandon.ts", import.meta.url));
+      const harness = fileURLToPath(new URL("../upstream/crash-fixture.ts", import.meta.url));
       const child = execa(process.execPath, [harness, folder], { stdin: "pipe", reject: false });
       await new Promise<void>((ready, failed) => {
         child.stdout.once("data", () => ready());

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Container, EnvVar, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { busyboxImage } from "../bed/images.ts";
+import { busyboxImage } from "../bed/images/images.ts";
 import { podOf, script } from "./manifest.ts";
 import { linesWith, type Node, startNode } from "./node.ts";
 

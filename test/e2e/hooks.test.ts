@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Container, Lifecycle, LifecycleHandler, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { busyboxImage } from "../bed/images.ts";
-import { until } from "../bed/until.ts";
+import { busyboxImage } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 

@@ -3,8 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { busyboxImage } from "../bed/images.ts";
-import { until } from "../bed/until.ts";
+import { busyboxImage } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 

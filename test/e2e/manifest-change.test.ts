@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
-import { webImage } from "../bed/images.ts";
-import { until } from "../bed/until.ts";
-import { type Recording, recordLives } from "./lives.ts";
+import { webImage } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
+import { type Recording, recordLives } from "./container-lifetimes.ts";
 import { ignoringSigterm, podOf, untilStopped, withUid } from "./manifest.ts";
 import { containerId, isReady, linesWith, type Node, startNode } from "./node.ts";
 

@@ -1,5 +1,5 @@
 import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { busyboxImage } from "../bed/images.ts";
+import { busyboxImage } from "../bed/images/images.ts";
 
 /** A command that runs until SIGTERM, and ends at once then. */
 export const untilStopped: readonly string[] = ["catatonit", "--", "sleep", "1000000"];

@@ -13,11 +13,11 @@ import {
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { type Agent, aloneName, builtBinary, type JoinedCluster, startAgent } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
-import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
-import { callCri } from "../bed/cri-call.ts";
-import { importImages } from "../bed/images.ts";
-import { bedPaths } from "../bed/record.ts";
-import { until } from "../bed/until.ts";
+import { bedPaths } from "../bed/cleanup/bed-record.ts";
+import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
+import { callCri } from "../bed/containerd/cri-call.ts";
+import { importImages } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 
 export interface NodeOptions {
   readonly version?: ContainerdVersion;

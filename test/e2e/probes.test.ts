@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Container, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
-import { webImage } from "../bed/images.ts";
-import { until } from "../bed/until.ts";
+import { webImage } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import type { PullPolicy } from "../../proto/kubernetes/gen/types.ts";
-import { buildTestImages, busyboxImage } from "../bed/images.ts";
-import { type Registry, startRegistry } from "../bed/registry.ts";
+import { type Registry, startRegistry } from "../bed/containerd/registry.ts";
+import { buildTestImages, busyboxImage } from "../bed/images/images.ts";
 import { freePort } from "./free-port.ts";
 import { podOf, script } from "./manifest.ts";
 import { isReady, linesWith, type Node, startNode } from "./node.ts";

@@ -3,10 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PullImageRequest, PullImageResponse } from "../../proto/cri/gen/api.ts";
-import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
-import { callCri } from "../bed/cri-call.ts";
-import { buildTestImages, busyboxImage } from "../bed/images.ts";
-import { type Registry, startRegistry } from "../bed/registry.ts";
+import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
+import { callCri } from "../bed/containerd/cri-call.ts";
+import { type Registry, startRegistry } from "../bed/containerd/registry.ts";
+import { buildTestImages, busyboxImage } from "../bed/images/images.ts";
 import { failureOf } from "../contract/runtime.ts";
 
 const versions: readonly ContainerdVersion[] = ["1.6", "2.1"];

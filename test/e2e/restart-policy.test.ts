@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { ContainerState } from "../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { until } from "../bed/until.ts";
+import { until } from "../bed/poll-until.ts";
 import { ignoringSigterm, podOf, script, upUntilStopped } from "./manifest.ts";
 import { hasPrinted, type Node, startNode } from "./node.ts";
 

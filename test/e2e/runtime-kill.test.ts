@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ContainerdVersion } from "../bed/containerd.ts";
-import { until } from "../bed/until.ts";
+import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
 import { containerId, isReady, linesWith, type Node, startNode, startNodeWithoutAgent } from "./node.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { until } from "../bed/until.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
 import { containerId, linesWith, type Node, startNode } from "./node.ts";
 

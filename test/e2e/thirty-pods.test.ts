@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { execa } from "execa";
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
-import { until } from "../bed/until.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
 import { isReady, type Node, startNode } from "./node.ts";
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { buildTestImages, busyboxImage, importImages } from "../bed/images.ts";
-import { copyImage } from "../bed/oci-layout.ts";
-import { until } from "../bed/until.ts";
+import { buildTestImages, busyboxImage, importImages } from "../bed/images/images.ts";
+import { copyImage } from "../bed/images/oci-layout.ts";
+import { until } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
 import { type Node, startNode } from "./node.ts";
 

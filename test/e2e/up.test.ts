@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-import { listProcesses } from "../bed/processes.ts";
-import { newTraces, traces } from "../bed/traces.ts";
-import { until } from "../bed/until.ts";
+import { newTraces, traces } from "../bed/cleanup/leaked-resources.ts";
+import { listProcesses } from "../bed/cleanup/processes.ts";
+import { until } from "../bed/poll-until.ts";
 import { readmeManifest } from "../readme-manifest.ts";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
-import { busyboxImage } from "../bed/images.ts";
+import { busyboxImage } from "../bed/images/images.ts";
 import { findRunc, skipWithoutRunc } from "../upstream/runc.ts";
 import { podOf } from "./manifest.ts";
 import { isReady, type Node, startNode } from "./node.ts";

@@ -6,7 +6,7 @@ import type { KubeList } from "../../kube/watch/list.ts";
 import { defaultPod } from "../../proto/kubernetes/defaults/pod.ts";
 import type { ObjectMeta, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime, parseTime } from "../../proto/kubernetes/time.ts";
-import { isWithin, type Target } from "./kube-target.ts";
+import { isWithin, type Target } from "./kube-request-target.ts";
 
 /** Where one object stands. */
 export type Place = Pick<Target, "resource" | "namespace"> & { readonly name: string };

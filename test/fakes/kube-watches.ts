@@ -2,7 +2,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { KubeError } from "../../kube/error.ts";
 import type { Selector } from "../../kube/resource.ts";
 import { type Change, type KubeObjects, refusal } from "./kube-objects.ts";
-import { isWithin, type Target } from "./kube-target.ts";
+import { isWithin, type Target } from "./kube-request-target.ts";
 
 interface Watch {
   readonly target: Target;

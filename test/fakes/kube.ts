@@ -10,7 +10,7 @@ import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { type Deletion, KubeObjects, type Place, refusal, type Stored } from "./kube-objects.ts";
 import { isJsonObject, type Json, type JsonObject, mergePatch, strategicMerge } from "./kube-patch.ts";
-import { aboutOf, type Target, targetOf } from "./kube-target.ts";
+import { aboutOf, type Target, targetOf } from "./kube-request-target.ts";
 import { FakeWatches, refuseBadWatch } from "./kube-watches.ts";
 import { FakeLog } from "./log.ts";
 

@@ -4,8 +4,8 @@ import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { rest } from "../fakes/clock.ts";
+import { createStage, makePod, type Stage, type StageOptions } from "./harness.ts";
 import { scenario } from "./scenario.ts";
-import { createStage, makePod, type Stage, type StageOptions } from "./stage.ts";
 
 const listening = (hostPort: number): Partial<PodSpec> => ({
   containers: [{ name: "a", image: "busybox:1", ports: [{ containerPort: 80, hostPort }] }],

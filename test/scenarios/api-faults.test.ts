@@ -6,7 +6,7 @@ import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { type FakeClock, rest } from "../fakes/clock.ts";
 import type { FakeKube, KubeVerb } from "../fakes/kube.ts";
 import { apiScenario } from "./api-scenario.ts";
-import { createStage, type Stage } from "./stage.ts";
+import { createStage, type Stage } from "./harness.ts";
 
 const verbs: readonly KubeVerb[] = ["get", "list", "watch", "create", "replace", "patch", "delete"];
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { createStage, type Stage } from "./harness.ts";
 import { expectNothingTwice } from "./scenario.ts";
-import { createStage, type Stage } from "./stage.ts";
 
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 

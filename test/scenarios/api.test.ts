@@ -5,7 +5,7 @@ import { pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { apiScenario, endOf, inCluster, play } from "./api-scenario.ts";
-import { createStage, makePod } from "./stage.ts";
+import { createStage, makePod } from "./harness.ts";
 
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
 

@@ -8,7 +8,7 @@ import type { CredentialProvider, TokenAttributes } from "../../proto/kubelet/cr
 import type { PodSpec, PullPolicy } from "../../proto/kubernetes/gen/types.ts";
 import { rest } from "../fakes/clock.ts";
 import { FakeLog } from "../fakes/log.ts";
-import { createStage, type Stage } from "./stage.ts";
+import { createStage, type Stage } from "./harness.ts";
 
 const IMAGE = "registry.example/app:1";
 const LOGIN = "captain:let me in";

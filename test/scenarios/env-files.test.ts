@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import type { EnvVar, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { apiScenario, play } from "./api-scenario.ts";
-import type { Stage } from "./stage.ts";
+import type { Stage } from "./harness.ts";
 
 const FOLDER = /\/volumes\/kubernetes\.io~empty-dir\/config$/;
 

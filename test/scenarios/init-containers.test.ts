@@ -1,7 +1,7 @@
 import { expect } from "bun:test";
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
+import { makePod } from "./harness.ts";
 import { linesOf, scenario } from "./scenario.ts";
-import { makePod } from "./stage.ts";
 
 const container = (name: string, more: Partial<Container> = {}): Container => ({ name, image: "busybox:1", ...more });
 const sidecar = (name: string) => container(name, { restartPolicy: "Always" });

@@ -1,7 +1,7 @@
 import { expect } from "bun:test";
 import { ContainerConfig, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import { apiScenario } from "./api-scenario.ts";
-import type { Stage } from "./stage.ts";
+import type { Stage } from "./harness.ts";
 
 const uid = "11111111-2222-3333-4444-555555555555";
 const metadata = { name: "old", namespace: "default", uid, attempt: 0 };

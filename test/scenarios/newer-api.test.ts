@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { inCluster } from "./api-scenario.ts";
-import { createStage } from "./stage.ts";
+import { createStage } from "./harness.ts";
 
 /** What this release's types do not know. */
 const newer = (spec: object) => spec as Partial<PodSpec>;

@@ -5,7 +5,7 @@ import { pods, secrets } from "../../kube/resource.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { rest } from "../fakes/clock.ts";
 import { apiScenario, play } from "./api-scenario.ts";
-import { createStage, makePod, type Stage, type StageOptions } from "./stage.ts";
+import { createStage, makePod, type Stage, type StageOptions } from "./harness.ts";
 
 const IMAGE = "registry.example/app:1";
 const LOGIN = "captain:let me in";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Container, Probe } from "../../proto/kubernetes/gen/types.ts";
+import { createStage, makePod, type Stage } from "./harness.ts";
 import { linesOf, scenario } from "./scenario.ts";
-import { createStage, makePod, type Stage } from "./stage.ts";
 
 const asking = (command: string, more: Probe = {}): Probe => ({
   exec: { command: [command] },

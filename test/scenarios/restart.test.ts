@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { createStage, makePod, type Stage } from "./harness.ts";
 import { scenario } from "./scenario.ts";
-import { createStage, makePod, type Stage } from "./stage.ts";
 
 scenario(
   "a crashing container is restarted at once, then after 10, 20 and 40 seconds, until it stays",

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Happening } from "../fakes/runtime.ts";
-import { createStage, type Stage, type StageOptions } from "./stage.ts";
+import { createStage, type Stage, type StageOptions } from "./harness.ts";
 
 /** What happens to a node: told once as a story, and played once more for every call after which the agent may die. */
 export interface Play {

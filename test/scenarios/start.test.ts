@@ -1,7 +1,7 @@
 import { expect } from "bun:test";
 import { CriError } from "../../cri/error.ts";
+import { makePod } from "./harness.ts";
 import { scenario } from "./scenario.ts";
-import { makePod } from "./stage.ts";
 
 const away = (verb: string) => new CriError("UNKNOWN", verb, "the registry does not answer");
 

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import { NamespaceMode } from "../../proto/cri/gen/api.ts";
 import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
 import { validatePod } from "../../proto/kubernetes/validation/pod.ts";
+import { createStage, makePod, type Stage } from "./harness.ts";
 import { scenario } from "./scenario.ts";
-import { createStage, makePod, type Stage } from "./stage.ts";
 
 const own = { hostUsers: false } as const;
 const volumes = [{ name: "v", emptyDir: {} }];

@@ -1,12 +1,11 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { cleanUp } from "../bed/clean-up.ts";
-import type { Leftovers } from "../bed/leftovers.ts";
+import { type BedRecord, bedPaths, claim, findAbandoned } from "../bed/cleanup/bed-record.ts";
+import type { Leftovers } from "../bed/cleanup/bed-resources.ts";
+import { cleanUp } from "../bed/cleanup/clean-up.ts";
 import { type Suite, unpackSuite } from "../bed/packages.ts";
 import { pickPorts } from "../bed/ports.ts";
-import { type BedRecord, bedPaths, claim, findAbandoned } from "../bed/record.ts";
-import { answers, ask, type Daemon, keepRunning, startDaemon, type TlsOptions } from "./daemon.ts";
 import {
   apiServerArgs,
   type ControlPlanePlan,
@@ -15,10 +14,11 @@ import {
   type Part,
   partArgs,
   serverHosts,
-} from "./parts.ts";
+} from "./control-plane-args.ts";
+import { answers, ask, type Daemon, keepRunning, startDaemon, type TlsOptions } from "./daemon.ts";
 import { type Authority, createAuthority, createSigningKey, type KeyPair } from "./pki.ts";
 import { findPrograms } from "./programs.ts";
-import { type Relay, startRelay } from "./relay.ts";
+import { type Relay, startRelay } from "./tcp-relay.ts";
 
 export interface ControlPlaneOptions {
   /** The folder that holds everything the control plane writes. Made if absent; one control plane each, and no containerd. */

@@ -5,7 +5,7 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { basename } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { until } from "../bed/until.ts";
+import { until } from "../bed/poll-until.ts";
 
 /** A program that runs until it is ended, with its output at the end of a file. */
 export interface Daemon {

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { ContainerdVersion } from "../bed/containerd.ts";
+import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 
 export interface GoldenCodec<T> {
   encode(message: T): { finish(): Uint8Array };

@@ -6,9 +6,9 @@ import { Client, credentials } from "@grpc/grpc-js";
 import * as api from "../../proto/cri/gen/api.ts";
 import { Envelope, SubscribeRequest } from "../../proto/cri/gen/containerd-events.ts";
 import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { type ContainerdVersion, startContainerd } from "../bed/containerd.ts";
-import { busyboxImage, importImages } from "../bed/images.ts";
-import { until } from "../bed/until.ts";
+import { type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
+import { busyboxImage, importImages } from "../bed/images/images.ts";
+import { until } from "../bed/poll-until.ts";
 import { type GoldenCodec, writeGolden } from "./golden-cri.ts";
 
 const labels = { [podUidLabel]: "golden-uid", [podNameLabel]: "golden", [podNamespaceLabel]: "default" };

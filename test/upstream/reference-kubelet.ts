@@ -1,9 +1,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { networkInterfaces } from "node:os";
 import { basename, join } from "node:path";
+import { bedPaths } from "../bed/cleanup/bed-record.ts";
+import { listProcesses } from "../bed/cleanup/processes.ts";
 import { pickPorts } from "../bed/ports.ts";
-import { listProcesses } from "../bed/processes.ts";
-import { bedPaths } from "../bed/record.ts";
 import type { ControlPlane } from "./control-plane.ts";
 import { answers, startDaemon } from "./daemon.ts";
 import { findPrograms } from "./programs.ts";

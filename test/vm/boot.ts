@@ -3,7 +3,7 @@ import { createWriteStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { apart } from "../bed/processes.ts";
+import { apart } from "../bed/cleanup/processes.ts";
 import type { Image, OwnPrograms } from "./image.ts";
 
 /** A guest that runs, or has run. */

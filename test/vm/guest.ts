@@ -10,10 +10,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { localSocket } from "../../agent/config/local-socket.ts";
 import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
-import { until } from "../bed/until.ts";
-import { berthFolder } from "./places.ts";
+import { until } from "../bed/poll-until.ts";
+import { berthFolder } from "./guest-paths.ts";
+import type { Word } from "./guest-protocol.ts";
 import { bomb, hungry, podPidsLimit, probed, sharedFolder } from "./pods.ts";
-import type { Word } from "./words.ts";
 
 /** How long anything may take: what lasts a second on a machine may last half a minute on an emulated one that is busy. */
 const PATIENCE_MS = 10 * 60_000;

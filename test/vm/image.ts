@@ -1,13 +1,13 @@
 import { copyFile, mkdir, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
-import { cniConflist } from "../bed/containerd-config.ts";
-import { buildTestImages, pauseImage } from "../bed/images.ts";
-import { packLayout } from "../bed/oci-layout.ts";
+import { apart } from "../bed/cleanup/processes.ts";
+import { cniConflist } from "../bed/containerd/containerd-config.ts";
+import { buildTestImages, pauseImage } from "../bed/images/images.ts";
+import { packLayout } from "../bed/images/oci-layout.ts";
 import { unpackSuite } from "../bed/packages.ts";
-import { apart } from "../bed/processes.ts";
 import { writeCpio } from "./cpio.ts";
-import { berthFolder } from "./places.ts";
+import { berthFolder } from "./guest-paths.ts";
 
 /** The parts of a guest that is ready to boot. */
 export interface Image {

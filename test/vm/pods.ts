@@ -1,4 +1,4 @@
-import { busyboxImage, webImage } from "../bed/images.ts";
+import { busyboxImage, webImage } from "../bed/images/images.ts";
 
 /** How many processes each container may have. */
 export const podPidsLimit = 60;

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
-import { apart } from "../bed/processes.ts";
+import { apart } from "../bed/cleanup/processes.ts";
 import type { Outcome } from "../suite.ts";
-import { closingLine, outcomeLine, seconds } from "../tally.ts";
+import { closingLine, outcomeLine, seconds } from "../test-summary.ts";
 import { boot, endOfConsole, type Guest } from "./boot.ts";
+import { readWord } from "./guest-protocol.ts";
 import { makeImage, ownPrograms } from "./image.ts";
-import { readWord } from "./words.ts";
 
 const minuteMs = 60_000;
 /** An emulated processor is some twenty times slower than ours, and ours may have other things to do. */

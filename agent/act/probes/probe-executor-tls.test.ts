@@ -3,7 +3,7 @@ import { createServer as createHttpsServer } from "node:https";
 import { createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import type { ContainerId } from "../../../proto/ids.ts";
-import { until } from "../../../test/bed/until.ts";
+import { until } from "../../../test/bed/poll-until.ts";
 import { pour, serveTcp } from "../../../test/fakes/tcp-server.ts";
 import { createTlsServer, type Received, reply } from "../../../test/fakes/tls-server.ts";
 import { createAuthority } from "../../../test/upstream/pki.ts";

@@ -7,7 +7,7 @@ import { createExec } from "../../../host/exec.ts";
 import { createFiles } from "../../../host/fs/files.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { until } from "../../../test/bed/until.ts";
+import { until } from "../../../test/bed/poll-until.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { OfferedPod } from "../../decide/sources/merge-static.ts";

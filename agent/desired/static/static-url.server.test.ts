@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { createClock } from "../../../host/clock.ts";
-import { until } from "../../../test/bed/until.ts";
+import { until } from "../../../test/bed/poll-until.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { OfferedPod } from "../../decide/sources/merge-static.ts";
 import { followStaticUrl } from "./static-url.ts";

@@ -4,7 +4,7 @@ import { leases } from "../../../kube/resource.ts";
 import type { Lease } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeClock, rest } from "../../../test/fakes/clock.ts";
 import { FakeKube } from "../../../test/fakes/kube.ts";
-import { kubeError, requestsOf } from "../../../test/fakes/kube-journal.ts";
+import { kubeError, requestsOf } from "../../../test/fakes/kube-requests.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { createNodeLease } from "./lease.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { oddJson, oddPod } from "../../../test/fakes/odd-json.ts";
+import { oddJson, oddPod } from "../../../test/fakes/arbitrary-json.ts";
 import goldenErrors from "../../../test/golden/pod-errors.json" with { type: "json" };
 import { defaultPod } from "../defaults/pod.ts";
 import { staticPod } from "../static-pod.ts";

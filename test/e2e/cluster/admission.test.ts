@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
-import { until } from "../../bed/until.ts";
+import { until } from "../../bed/poll-until.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { barePod, deployment, type Manifest, specOf } from "./api-objects.ts";
 import { type ClusterNode, describedEvents, isUp, startClusterNode, uidsOf } from "./node.ts";
-import { barePod, deployment, type Manifest, specOf } from "./objects.ts";
 
 setDefaultTimeout(90_000);
 

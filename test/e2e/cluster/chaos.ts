@@ -5,15 +5,15 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
-import { until } from "../../bed/until.ts";
+import { until } from "../../bed/poll-until.ts";
 import { randomOf } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
-import { attemptsMadeTwice } from "../attempts.ts";
-import { type Holders, watchHolders } from "../holders.ts";
-import { killAtRandom, ofMany, openRelayedWay, type RelayedWay } from "./kills.ts";
-import { heldFolder, type Later, livesAtRandom, notesOf, type RandomLife } from "./lives-at-random.ts";
+import { attemptsMadeTwice } from "../create-attempts.ts";
+import { type Holders, watchHolders } from "../open-file-watch.ts";
+import { killAtRandom, ofMany, openRelayedWay, type RelayedWay } from "./chaos-kills.ts";
+import { whatIsWrong, withoutTheirHook } from "./expected-outcomes.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
-import { whatIsWrong, withoutTheirHook } from "./right-ends.ts";
+import { heldFolder, type Later, livesAtRandom, notesOf, type RandomLife } from "./random-workload.ts";
 
 const skip = skipWithoutPrograms("random lives while everything around them is killed");
 /** A first run outside of `npm test` builds the programs. */

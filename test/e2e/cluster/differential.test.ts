@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { newTraces, traces } from "../../bed/traces.ts";
-import { type Bed, startBed } from "../../differential/bed.ts";
+import { newTraces, traces } from "../../bed/cleanup/leaked-resources.ts";
+import { plays as allPlays } from "../../differential/cases/all.ts";
 import { compare, type Finding, fieldsOf, stale, tell } from "../../differential/compare.ts";
-import { lists } from "../../differential/deliberate.ts";
-import { live } from "../../differential/live.ts";
-import { plays as allPlays } from "../../differential/plays.ts";
-import { missed, type Rows, unseen } from "../../differential/rows.ts";
-import { watch } from "../../differential/watch.ts";
+import { missed, type Rows, unseen } from "../../differential/comparison-rows.ts";
+import { lists } from "../../differential/known-differences.ts";
+import { watch } from "../../differential/pod-watch.ts";
+import { live } from "../../differential/run-case.ts";
+import { type Bed, startBed } from "../../differential/three-node-bed.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 
 /** A first run outside of `npm test` builds the programs. */

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
-import { until } from "../../bed/until.ts";
+import { until } from "../../bed/poll-until.ts";
 import { randomOf } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
-import { livedTwice, recordLives } from "../lives.ts";
+import { livedTwice, recordLives } from "../container-lifetimes.ts";
 import { script } from "../manifest.ts";
+import { barePod, deployment } from "./api-objects.ts";
 import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
-import { barePod, deployment } from "./objects.ts";
-import { recordStatuses } from "./statuses.ts";
+import { recordStatuses } from "./status-recording.ts";
 
 setDefaultTimeout(120_000);
 

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { builtBinary, kubeletConfiguration } from "../../bed/agent.ts";
 import { buildIfStale } from "../../bed/build.ts";
-import { until } from "../../bed/until.ts";
+import { until } from "../../bed/poll-until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 

@@ -4,13 +4,13 @@ import { readdir, readlink } from "node:fs/promises";
 import { execa } from "execa";
 import type { Event, Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
-import { busyboxImage } from "../../bed/images.ts";
-import { until } from "../../bed/until.ts";
+import { busyboxImage } from "../../bed/images/images.ts";
+import { until } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
+import { barePod, daemonSet, deployment } from "./api-objects.ts";
 import { type ClusterNode, describedEvents, isUp, startClusterNode, uidsOf } from "./node.ts";
-import { barePod, daemonSet, deployment } from "./objects.ts";
 
 setDefaultTimeout(60_000);
 

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
-import { newTraces, traces } from "../../bed/traces.ts";
-import { until } from "../../bed/until.ts";
+import { newTraces, traces } from "../../bed/cleanup/leaked-resources.ts";
+import { until } from "../../bed/poll-until.ts";
 import { type ControlPlane, type KubectlVersion, startControlPlane } from "../../upstream/control-plane.ts";
 import { type Node, startNodeWithoutAgent } from "../node.ts";
-import type { Manifest } from "./objects.ts";
+import type { Manifest } from "./api-objects.ts";
 
 /** An upstream control plane, and the compiled agent as its only node. */
 export interface ClusterNode {

@@ -5,15 +5,15 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
-import { until } from "../../bed/until.ts";
+import { until } from "../../bed/poll-until.ts";
 import { randomOf } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
-import { livedTwice, type Recording, recordLives } from "../lives.ts";
+import { livedTwice, type Recording, recordLives } from "../container-lifetimes.ts";
 import { script } from "../manifest.ts";
-import { type BadWay, openBadWay } from "./bad-way.ts";
+import { barePod, type Manifest } from "./api-objects.ts";
+import { type BadWay, openBadWay } from "./faulty-network.ts";
 import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
-import { barePod, type Manifest } from "./objects.ts";
-import { recordStatuses, type StatusRecording } from "./statuses.ts";
+import { recordStatuses, type StatusRecording } from "./status-recording.ts";
 
 setDefaultTimeout(120_000);
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { PodSandboxStatusRequest, PodSandboxStatusResponse } from "../../../proto/cri/gen/api.ts";
-import { callCri } from "../../bed/cri-call.ts";
-import { until } from "../../bed/until.ts";
+import { callCri } from "../../bed/containerd/cri-call.ts";
+import { until } from "../../bed/poll-until.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
+import { barePod, type Manifest } from "./api-objects.ts";
 import { type ClusterNode, describedEvents, startClusterNode } from "./node.ts";
-import { barePod, type Manifest } from "./objects.ts";
 
 setDefaultTimeout(60_000);
 

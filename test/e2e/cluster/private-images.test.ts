@@ -9,15 +9,15 @@ import {
 } from "../../../proto/cri/gen/api.ts";
 import type { TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
 import type { Pod, PullPolicy } from "../../../proto/kubernetes/gen/types.ts";
-import { callCri } from "../../bed/cri-call.ts";
-import { buildTestImages, busyboxImage, importImages } from "../../bed/images.ts";
-import { copyImage } from "../../bed/oci-layout.ts";
-import { type Registry, startRegistry } from "../../bed/registry.ts";
-import { until } from "../../bed/until.ts";
+import { callCri } from "../../bed/containerd/cri-call.ts";
+import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
+import { buildTestImages, busyboxImage, importImages } from "../../bed/images/images.ts";
+import { copyImage } from "../../bed/images/oci-layout.ts";
+import { until } from "../../bed/poll-until.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { linesWith } from "../node.ts";
+import { barePod } from "./api-objects.ts";
 import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
-import { barePod } from "./objects.ts";
 
 setDefaultTimeout(90_000);
 

@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { buildTestImages, busyboxImage } from "../../bed/images.ts";
-import { type Registry, startRegistry } from "../../bed/registry.ts";
-import { until } from "../../bed/until.ts";
+import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
+import { buildTestImages, busyboxImage } from "../../bed/images/images.ts";
+import { until } from "../../bed/poll-until.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { linesWith } from "../node.ts";
+import { barePod } from "./api-objects.ts";
 import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
-import { barePod } from "./objects.ts";
 
 setDefaultTimeout(90_000);
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { buildTestImages, busyboxImage } from "../../bed/images.ts";
-import { type Registry, startRegistry } from "../../bed/registry.ts";
-import { until } from "../../bed/until.ts";
+import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
+import { buildTestImages, busyboxImage } from "../../bed/images/images.ts";
+import { until } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { freePort } from "../free-port.ts";
+import { barePod } from "./api-objects.ts";
 import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
-import { barePod } from "./objects.ts";
 
 setDefaultTimeout(60_000);
 

@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Lease } from "../../../proto/kubernetes/gen/types.ts";
-import { bedPaths } from "../../bed/record.ts";
-import { until } from "../../bed/until.ts";
-import { serverHosts } from "../../upstream/parts.ts";
+import { bedPaths } from "../../bed/cleanup/bed-record.ts";
+import { until } from "../../bed/poll-until.ts";
+import { serverHosts } from "../../upstream/control-plane-args.ts";
 import { createAuthority } from "../../upstream/pki.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
-import { type Joining, nodeName, startJoining } from "./joining.ts";
-import { barePod } from "./objects.ts";
+import { barePod } from "./api-objects.ts";
+import { type Joining, nodeName, startJoining } from "./join-fixture.ts";
 
 setDefaultTimeout(90_000);
 

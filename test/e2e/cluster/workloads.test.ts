@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
-import { busyboxImage, webImage, webPage } from "../../bed/images.ts";
-import { until } from "../../bed/until.ts";
+import { busyboxImage, webImage, webPage } from "../../bed/images/images.ts";
+import { until } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { ignoringSigterm, script } from "../manifest.ts";
+import { barePod, daemonSet, deployment, job, specOf } from "./api-objects.ts";
 import { type ClusterNode, describedEvents, isUp, startClusterNode, uidsOf } from "./node.ts";
-import { barePod, daemonSet, deployment, job, specOf } from "./objects.ts";
 
 setDefaultTimeout(60_000);
 

@@ -1,0 +1,40 @@
+import { expect, test } from "bun:test";
+import { type AuditEvent, countRequests } from "./audit-log.ts";
+
+const start = Date.parse("2026-01-02T03:04:00Z");
+
+function request(second: number, verb: string, resource: string, more: Partial<AuditEvent> = {}): AuditEvent {
+  return {
+    auditID: `${second} ${verb} ${resource}`,
+    verb,
+    user: { username: "system:node:a" },
+    objectRef: { resource },
+    requestReceivedTimestamp: new Date(start + second * 1000).toISOString(),
+    ...more,
+  };
+}
+
+const status = { objectRef: { resource: "nodes", subresource: "status" } };
+
+test("a node's requests are told apart, each counted once and only within the time", () => {
+  const events = [
+    request(-1, "update", "leases"),
+    request(0, "update", "leases"),
+    request(10, "update", "leases"),
+    request(20, "patch", "nodes", status),
+    // Its beginning and its end.
+    request(30, "watch", "pods"),
+    request(30, "watch", "pods"),
+    request(40, "get", "nodes"),
+    request(41, "patch", "pods", { objectRef: { resource: "pods", subresource: "status" } }),
+    request(42, "create", "leases"),
+    request(50, "update", "leases", { user: { username: "system:node:b" } }),
+    request(60, "update", "leases"),
+  ];
+  expect(countRequests(events, "a", start, start + 60_000)).toEqual({
+    leaseRenewals: 2,
+    statusReports: 1,
+    watches: 1,
+    others: ["get nodes", "patch pods status", "create leases"],
+  });
+});

@@ -1,0 +1,369 @@
+import { expect, test } from "bun:test";
+import type { Container } from "../../proto/kubernetes/gen/types.ts";
+import { apiScenario } from "./api-scenario.ts";
+import { createStage, makePod, type Stage } from "./harness.ts";
+import { linesOf, scenario } from "./scenario.ts";
+
+const image = "busybox:1";
+const container = (name: string, more: Partial<Container> = {}): Container => ({ name, image, ...more });
+/** Ends in a way that asks for the restart of all when it exits with 88. */
+const asking: Partial<Container> = {
+  restartPolicy: "Never",
+  restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [88] } }],
+};
+const works = (stage: Stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 });
+const told = /create|start|stop|remove|report/;
+
+scenario(
+  "a container asks for the restart of all: they are removed, those that asked last, and the pod begins anew in its sandbox",
+  {
+    before: works,
+    async run(stage) {
+      const initContainers = [container("first"), container("proxy", { restartPolicy: "Always" })];
+      const containers = [container("a"), container("watcher", asking)];
+      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers, containers }));
+      await stage.advance("5s");
+      await stage.exit("watcher", 88);
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+      "0s report web Pending: init first waiting PodInitializing, init proxy waiting PodInitializing, a waiting PodInitializing, watcher waiting PodInitializing
+      0s web: create container first (attempt 0): it has not run yet
+      0s web: start container first (attempt 0)
+      0s report web Pending: init first running, init proxy waiting PodInitializing, a waiting PodInitializing, watcher waiting PodInitializing
+      1s report web Pending: init first terminated Completed 0, init proxy waiting PodInitializing, a waiting PodInitializing, watcher waiting PodInitializing
+      1s web: create container proxy (attempt 0): it has not run yet
+      1s web: start container proxy (attempt 0)
+      1s report web Pending: init first terminated Completed 0, init proxy running, a waiting PodInitializing, watcher waiting PodInitializing
+      1s web: create container a (attempt 0): it has not run yet
+      1s web: start container a (attempt 0)
+      1s report web Pending: init first terminated Completed 0, init proxy running, a running, watcher waiting PodInitializing
+      1s web: create container watcher (attempt 0): it has not run yet
+      1s web: start container watcher (attempt 0)
+      1s report web Running, ready: init first terminated Completed 0, init proxy running, a running, watcher running
+      5s report web Running: init first terminated Completed 0, init proxy running, a running, watcher terminated Error 88
+      5s web: stop container proxy within 2s: container watcher asks for a restart of all
+      5s web: stop container a within 2s: container watcher asks for a restart of all
+      5s report web Running: init first terminated Completed 0, init proxy terminated Error 143, a terminated Error 143, watcher terminated Error 88
+      5s web: remove container proxy: container watcher asks for a restart of all
+      5s web: remove container a: container watcher asks for a restart of all
+      5s web: remove container first: container watcher asks for a restart of all
+      5s report web Running: init first waiting RestartingAllContainers (restarts: 1), init proxy waiting RestartingAllContainers (restarts: 1), a waiting RestartingAllContainers (restarts: 1), watcher terminated Error 88
+      5s web: remove container watcher: container watcher asks for a restart of all
+      5s report web Running: init first waiting RestartingAllContainers (restarts: 1), init proxy waiting RestartingAllContainers (restarts: 1), a waiting RestartingAllContainers (restarts: 1), watcher waiting RestartingAllContainers (restarts: 1)
+      5s web: create container first (attempt 1): all containers are restarted
+      5s report web Pending: init first waiting PodInitializing (restarts: 1), init proxy waiting PodInitializing (restarts: 1), a waiting PodInitializing (restarts: 1), watcher waiting PodInitializing (restarts: 1)
+      5s web: start container first (attempt 1)
+      5s report web Pending: init first running (restarts: 1), init proxy waiting PodInitializing (restarts: 1), a waiting PodInitializing (restarts: 1), watcher waiting PodInitializing (restarts: 1)
+      6s report web Pending: init first terminated Completed 0 (restarts: 1), init proxy waiting PodInitializing (restarts: 1), a waiting PodInitializing (restarts: 1), watcher waiting PodInitializing (restarts: 1)
+      6s web: create container proxy (attempt 1): all containers are restarted
+      6s web: start container proxy (attempt 1)
+      6s report web Running: init first terminated Completed 0 (restarts: 1), init proxy running (restarts: 1), a waiting PodInitializing (restarts: 1), watcher waiting PodInitializing (restarts: 1)
+      6s web: create container a (attempt 1): all containers are restarted
+      6s web: start container a (attempt 1)
+      6s report web Running: init first terminated Completed 0 (restarts: 1), init proxy running (restarts: 1), a running (restarts: 1), watcher waiting PodInitializing (restarts: 1)
+      6s web: create container watcher (attempt 1): all containers are restarted
+      6s web: start container watcher (attempt 1)
+      6s report web Running, ready: init first terminated Completed 0 (restarts: 1), init proxy running (restarts: 1), a running (restarts: 1), watcher running (restarts: 1)"
+    `);
+  },
+);
+
+scenario(
+  "containers that have ended by themselves begin anew with the others, whatever their policy",
+  {
+    before: (stage) => void stage.runtime.programs.set("done", { exitsAfterMs: 1000, exitCode: 1 }),
+    async run(stage) {
+      const containers = [container("done"), container("a"), container("watcher", asking)];
+      await stage.offer(makePod("web", { restartPolicy: "Never", containers }));
+      await stage.advance("5s");
+      await stage.exit("watcher", 88);
+      await stage.advance("5s");
+      await stage.exit("watcher", 88);
+      await stage.advance("5s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+      "0s report web Pending: a waiting ContainerCreating, done waiting ContainerCreating, watcher waiting ContainerCreating
+      0s web: create container done (attempt 0): it has not run yet
+      0s web: start container done (attempt 0)
+      0s report web Pending: a waiting ContainerCreating, done running, watcher waiting ContainerCreating
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Pending: a running, done running, watcher waiting ContainerCreating
+      0s web: create container watcher (attempt 0): it has not run yet
+      0s web: start container watcher (attempt 0)
+      0s report web Running, ready: a running, done running, watcher running
+      1s report web Running: a running, done terminated Error 1, watcher running
+      5s report web Running: a running, done terminated Error 1, watcher terminated Error 88
+      5s web: stop container a within 2s: container watcher asks for a restart of all
+      5s report web Running: a terminated Error 143, done terminated Error 1, watcher terminated Error 88
+      5s web: remove container done: container watcher asks for a restart of all
+      5s web: remove container a: container watcher asks for a restart of all
+      5s report web Running: a waiting RestartingAllContainers (restarts: 1), done waiting RestartingAllContainers (restarts: 1), watcher terminated Error 88
+      5s web: remove container watcher: container watcher asks for a restart of all
+      5s report web Running: a waiting RestartingAllContainers (restarts: 1), done waiting RestartingAllContainers (restarts: 1), watcher waiting RestartingAllContainers (restarts: 1)
+      5s web: create container done (attempt 1): all containers are restarted
+      5s report web Running: a waiting ContainerCreating (restarts: 1), done waiting ContainerCreating (restarts: 1), watcher waiting ContainerCreating (restarts: 1)
+      5s web: start container done (attempt 1)
+      5s report web Running: a waiting ContainerCreating (restarts: 1), done running (restarts: 1), watcher waiting ContainerCreating (restarts: 1)
+      5s web: create container a (attempt 1): all containers are restarted
+      5s web: start container a (attempt 1)
+      5s report web Running: a running (restarts: 1), done running (restarts: 1), watcher waiting ContainerCreating (restarts: 1)
+      5s web: create container watcher (attempt 1): all containers are restarted
+      5s web: start container watcher (attempt 1)
+      5s report web Running, ready: a running (restarts: 1), done running (restarts: 1), watcher running (restarts: 1)
+      6s report web Running: a running (restarts: 1), done terminated Error 1 (restarts: 1), watcher running (restarts: 1)
+      10s report web Running: a running (restarts: 1), done terminated Error 1 (restarts: 1), watcher terminated Error 88 (restarts: 1)
+      10s web: stop container a within 2s: container watcher asks for a restart of all
+      10s report web Running: a terminated Error 143 (restarts: 1), done terminated Error 1 (restarts: 1), watcher terminated Error 88 (restarts: 1)
+      10s web: remove container done: container watcher asks for a restart of all
+      10s web: remove container a: container watcher asks for a restart of all
+      10s report web Running: a waiting RestartingAllContainers (restarts: 2), done waiting RestartingAllContainers (restarts: 2), watcher terminated Error 88 (restarts: 1)
+      10s web: remove container watcher: container watcher asks for a restart of all
+      10s report web Running: a waiting RestartingAllContainers (restarts: 2), done waiting RestartingAllContainers (restarts: 2), watcher waiting RestartingAllContainers (restarts: 2)
+      10s web: create container done (attempt 2): all containers are restarted
+      10s report web Running: a waiting ContainerCreating (restarts: 2), done waiting ContainerCreating (restarts: 2), watcher waiting ContainerCreating (restarts: 2)
+      10s web: start container done (attempt 2)
+      10s report web Running: a waiting ContainerCreating (restarts: 2), done running (restarts: 2), watcher waiting ContainerCreating (restarts: 2)
+      10s web: create container a (attempt 2): all containers are restarted
+      10s web: start container a (attempt 2)
+      10s report web Running: a running (restarts: 2), done running (restarts: 2), watcher waiting ContainerCreating (restarts: 2)
+      10s web: create container watcher (attempt 2): all containers are restarted
+      10s web: start container watcher (attempt 2)
+      10s report web Running, ready: a running (restarts: 2), done running (restarts: 2), watcher running (restarts: 2)
+      11s report web Running: a running (restarts: 2), done terminated Error 1 (restarts: 2), watcher running (restarts: 2)"
+    `);
+  },
+);
+
+scenario(
+  "an init container may ask for it too, and one that asks again and again is heard once a second",
+  {
+    before: (stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 0, exitCode: 88 }),
+    async run(stage) {
+      const initContainers = [container("first", asking)];
+      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers }));
+      await stage.advance("2500ms");
+      stage.runtime.programs.set("first", { exitsAfterMs: 0, exitCode: 0 });
+      await stage.advance("5s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+      "0s report web Pending: init first waiting PodInitializing, a waiting PodInitializing
+      0s web: create container first (attempt 0): it has not run yet
+      0s web: start container first (attempt 0)
+      0s report web Pending: init first running, a waiting PodInitializing
+      0s report web Pending: init first terminated Error 88, a waiting PodInitializing
+      1s web: remove container first: container first asks for a restart of all
+      1s report web Pending: init first waiting RestartingAllContainers (restarts: 1), a waiting PodInitializing
+      1s web: create container first (attempt 1): all containers are restarted
+      1s report web Pending: init first waiting PodInitializing (restarts: 1), a waiting PodInitializing
+      1s web: start container first (attempt 1)
+      1s report web Pending: init first running (restarts: 1), a waiting PodInitializing
+      1s report web Pending: init first terminated Error 88 (restarts: 1), a waiting PodInitializing
+      2s web: remove container first: container first asks for a restart of all
+      2s report web Pending: init first waiting RestartingAllContainers (restarts: 2), a waiting PodInitializing
+      2s web: create container first (attempt 2): all containers are restarted
+      2s report web Pending: init first waiting PodInitializing (restarts: 2), a waiting PodInitializing
+      2s web: start container first (attempt 2)
+      2s report web Pending: init first running (restarts: 2), a waiting PodInitializing
+      2s report web Pending: init first terminated Error 88 (restarts: 2), a waiting PodInitializing
+      3s web: remove container first: container first asks for a restart of all
+      3s report web Pending: init first waiting RestartingAllContainers (restarts: 3), a waiting PodInitializing
+      3s web: create container first (attempt 3): all containers are restarted
+      3s report web Pending: init first waiting PodInitializing (restarts: 3), a waiting PodInitializing
+      3s web: start container first (attempt 3)
+      3s report web Pending: init first running (restarts: 3), a waiting PodInitializing
+      3s report web Pending: init first terminated Completed 0 (restarts: 3), a waiting PodInitializing
+      3s web: create container a (attempt 0): it has not run yet
+      3s web: start container a (attempt 0)
+      3s report web Running, ready: init first terminated Completed 0 (restarts: 3), a running"
+    `);
+  },
+);
+
+scenario(
+  "what is ended for the restart is no end of its pod, although it may not restart by itself",
+  {
+    before: works,
+    async run(stage) {
+      const rules = { restartPolicyRules: asking.restartPolicyRules ?? [] };
+      const initContainers = [container("first"), container("watcher", { restartPolicy: "Always", ...rules })];
+      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers }));
+      await stage.advance("5s");
+      await stage.exit("watcher", 88);
+      await stage.advance("20s");
+    },
+  },
+  (story) => {
+    expect(linesOf(story, /^\d+s (web: create|report web (Failed|Running))/)).toMatchInlineSnapshot(`
+      "0s web: create container first (attempt 0): it has not run yet
+      1s web: create container watcher (attempt 0): it has not run yet
+      1s web: create container a (attempt 0): it has not run yet
+      1s report web Running, ready: init first terminated Completed 0, init watcher running, a running
+      5s report web Running: init first terminated Completed 0, init watcher terminated Error 88, a running
+      5s report web Running: init first terminated Completed 0, init watcher terminated Error 88, a terminated Error 143
+      5s report web Running: init first waiting RestartingAllContainers (restarts: 1), init watcher waiting RestartingAllContainers (restarts: 1), a waiting RestartingAllContainers (restarts: 1)
+      5s web: create container first (attempt 1): all containers are restarted
+      6s web: create container watcher (attempt 1): all containers are restarted
+      6s report web Running: init first terminated Completed 0 (restarts: 1), init watcher running (restarts: 1), a waiting PodInitializing (restarts: 1)
+      6s web: create container a (attempt 1): all containers are restarted
+      6s report web Running, ready: init first terminated Completed 0 (restarts: 1), init watcher running (restarts: 1), a running (restarts: 1)"
+    `);
+  },
+);
+
+apiScenario(
+  "a pod of the API begins anew, and its events say how",
+  async (stage) => {
+    const containers = [
+      container("a", { imagePullPolicy: "IfNotPresent" }),
+      container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+    ];
+    await stage.apply("web", { restartPolicy: "Never", containers });
+    await stage.advance("5s");
+    const attempts = [...stage.runtime.containers.values()].map(({ config }) => config.metadata?.attempt);
+    if (!attempts.includes(1)) await stage.exit("watcher", 88);
+    await stage.advance("10s");
+  },
+  async ({ api }, stage) => {
+    expect(api).toEqual(["web Running, ready: a running (restarts: 1), watcher running (restarts: 1)"]);
+    expect(await stage.events("web")).toMatchInlineSnapshot(`
+      [
+        "2x Normal Pulled: Container image "busybox:1" already present on machine and can be accessed by the pod",
+        "2x Normal Created: Container created",
+        "2x Normal Started: Container started",
+        "2x Normal Pulled: Container image "busybox:1" already present on machine and can be accessed by the pod",
+        "2x Normal Created: Container created",
+        "2x Normal Started: Container started",
+        "1x Normal Killing: killing",
+      ]
+    `);
+  },
+);
+
+apiScenario(
+  "however often a pod begins anew, of each container there are the log that is written and the one before it",
+  async (stage) => {
+    const containers = [
+      container("a", { imagePullPolicy: "IfNotPresent" }),
+      container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+    ];
+    await stage.apply("web", { restartPolicy: "Never", containers });
+    for (let round = 0; round < 2; round++) {
+      await stage.advance("5s");
+      await stage.exit("watcher", 88);
+    }
+    await stage.advance("5s");
+  },
+  async ({ node, api }) => {
+    expect(api).toEqual(["web Running, ready: a running (restarts: 2), watcher running (restarts: 2)"]);
+    expect(node.filter((line) => /\/\d+\.log$/.test(line))).toEqual([
+      "/logs/default_web_UID/a/1.log",
+      "/logs/default_web_UID/a/2.log",
+      "/logs/default_web_UID/watcher/1.log",
+      "/logs/default_web_UID/watcher/2.log",
+    ]);
+  },
+  { apart: 3 },
+);
+
+/** When a pod is deleted whose watcher has asked for the restart of all; what is asked of the runtime for `a`, and when that ends. */
+const deletions: readonly [
+  moment: string,
+  runsFor: string,
+  remove: (stage: Stage, remove: () => Promise<void>) => Promise<void>,
+  asked: readonly string[],
+  endsAtMs: number,
+][] = [
+  [
+    "before any is killed, ends with its hooks and its grace",
+    "300ms",
+    async (stage, remove) => {
+      await stage.exit("watcher", 88);
+      await stage.advance("200ms");
+      await remove();
+    },
+    ["execSync default/web/a #0: drain", "stopContainer default/web/a #0 within 10s"],
+    10_500,
+  ],
+  [
+    "while they are killed, ends with its hooks and its grace",
+    "5s",
+    async (stage, remove) => {
+      await stage.exit("watcher", 88);
+      await stage.advance("1s");
+      await remove();
+    },
+    [
+      // The first stop is given up: it would have killed before the hook is through.
+      "stopContainer default/web/a #0 within 2s",
+      "execSync default/web/a #0: drain",
+      "stopContainer default/web/a #0 within 10s",
+    ],
+    16_000,
+  ],
+  [
+    "while they are removed, has ended already",
+    "5s",
+    async (stage, remove) => {
+      stage.runtime.before.removeContainer = async () => {
+        delete stage.runtime.before.removeContainer;
+        await remove();
+      };
+      await stage.exit("watcher", 88);
+    },
+    ["stopContainer default/web/a #0 within 2s"],
+    7000,
+  ],
+];
+for (const [moment, runsFor, remove, asked, endsAtMs] of deletions)
+  apiScenario(
+    `a pod whose containers all begin anew, and that is deleted ${moment}; nothing of it begins again`,
+    async (stage) => {
+      stage.runtime.programs.set("a", { onTerm: "ignores" });
+      const lifecycle = { preStop: { exec: { command: ["drain"] } } };
+      const containers = [
+        container("a", { imagePullPolicy: "IfNotPresent", lifecycle }),
+        container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+      ];
+      await stage.apply("web", { restartPolicy: "Never", terminationGracePeriodSeconds: 10, containers });
+      await stage.advance(runsFor);
+      let before = Number.NaN;
+      await remove(stage, async () => {
+        before = stage.runtime.timeline.length;
+        await stage.remove("web", 10);
+      });
+      await stage.advance("40s");
+      const since = stage.runtime.timeline.slice(before).map(({ what, change }) => `${what} ${change}`);
+      expect(since.filter((line) => /created|started/.test(line))).toEqual([]);
+      expect(since.filter((line) => line === "sandbox deleted")).toEqual(["sandbox deleted"]);
+    },
+    async (end, { runtime }) => {
+      expect(end).toEqual({ node: [], api: [] });
+      expect(runtime.calls.filter((call) => /^(execSync|stopContainer) .*\/a #/.test(call))).toEqual([...asked]);
+      const [{ at: start } = { at: 0 }] = runtime.timeline;
+      const ends = runtime.timeline.filter(({ role, change }) => role.endsWith("/a") && change === "stopped");
+      expect(ends.map(({ at }) => at - start)).toEqual([endsAtMs]);
+    },
+  );
+
+test("a pod that is deleted while it begins anew ends as any other", async () => {
+  const stage = await createStage();
+  stage.runtime.programs.set("a", { onTerm: "ignores" });
+  await stage.start();
+  await stage.offer(
+    makePod("web", { restartPolicy: "Never", containers: [container("a"), container("watcher", asking)] }),
+  );
+  await stage.advance("5s");
+  await stage.exit("watcher", 88);
+  await stage.advance("1s");
+  await stage.offer();
+  await stage.advance("40s");
+  expect(stage.scene()).toEqual([]);
+});

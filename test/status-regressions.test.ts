@@ -1,0 +1,127 @@
+import { expect, test } from "bun:test";
+import type { ContainerState, ContainerStatus, Pod, PodCondition, PodStatus } from "../proto/kubernetes/gen/types.ts";
+import { takenBack } from "./status-regressions.ts";
+
+const running: ContainerState = { running: { startedAt: "2026-01-01T00:00:01Z" } };
+const over = (exitCode: number): ContainerState => ({
+  terminated: { exitCode, reason: exitCode === 0 ? "Completed" : "Error", startedAt: "2026-01-01T00:00:01Z" },
+});
+const endOf = (containerID: string): ContainerState => ({
+  terminated: { exitCode: 4, reason: "Error", startedAt: "2026-01-01T00:00:02Z", containerID },
+});
+const waiting: ContainerState = { waiting: { reason: "CrashLoopBackOff" } };
+
+const container = (more: Partial<ContainerStatus> = {}): ContainerStatus => ({
+  name: "a",
+  image: "busybox:1",
+  imageID: "",
+  containerID: `containerd://a-${more.restartCount ?? 0}`,
+  ready: (more.state ?? running).running !== undefined,
+  restartCount: 0,
+  state: running,
+  ...more,
+});
+const both = (second: Partial<ContainerStatus>): PodStatus => ({
+  containerStatuses: [container(), container({ name: "b", ...second })],
+});
+const init = (more: Partial<ContainerStatus>): PodStatus => ({ initContainerStatuses: [container(more)] });
+const only = (more: Partial<ContainerStatus>): PodStatus => ({ containerStatuses: [container(more)] });
+const condition = (more: Partial<PodCondition>): PodStatus => ({
+  conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:05Z", ...more }],
+});
+
+const back: readonly (readonly [what: string, before: PodStatus, after: PodStatus])[] = [
+  ["phase", { phase: "Running" }, { phase: "Pending" }],
+  ["phase", { phase: "Pending" }, {}],
+  ["final phase", { phase: "Succeeded" }, { phase: "Failed" }],
+  ["reason of the end", { phase: "Failed", reason: "Evicted" }, { phase: "Failed" }],
+  ["start time", { startTime: "2026-01-01T00:00:00Z" }, { startTime: "2026-01-01T00:00:01Z" }],
+  ["QoS class", { qosClass: "Burstable" }, { qosClass: "BestEffort" }],
+  ["address", { podIP: "192.0.2.1", podIPs: [{ ip: "192.0.2.1" }] }, { podIP: "192.0.2.1" }],
+  ["address", { podIP: "192.0.2.1" }, { podIP: "192.0.2.2" }],
+  ["address", { hostIP: "192.0.2.1" }, {}],
+  ["observed generation", { observedGeneration: 2 }, { observedGeneration: 1 }],
+  ["being ready", condition({}), condition({ status: "False", lastTransitionTime: "2026-01-01T00:00:06Z" })],
+  ["a: status", only({}), {}],
+  ["b: restart count", both({ restartCount: 3 }), both({ restartCount: 0 })],
+  ["b: container id", both({}), both({ containerID: "containerd://other" })],
+  ["a: being running", init({}), init({ state: { waiting: { reason: "PodInitializing" } } })],
+  ["a: start", only({}), only({ state: { running: { startedAt: "2026-01-01T00:00:02Z" } } })],
+  ["b: end", both({ state: over(0) }), both({})],
+  ["b: end", both({ state: over(3) }), both({ state: over(4) })],
+  [
+    "a: end",
+    { ephemeralContainerStatuses: [container({ state: over(3) })] },
+    { ephemeralContainerStatuses: [container()] },
+  ],
+  ["a: end", init({ state: over(3) }), init({ state: waiting, lastState: over(4) })],
+  ["a: end before the last start", only({ state: over(3) }), only({ restartCount: 1, lastState: over(137) })],
+  [
+    "a: end before the last start",
+    only({ state: over(3) }),
+    only({ restartCount: 1, state: waiting, lastState: endOf("containerd://a-7") }),
+  ],
+  ["a: last end", only({ restartCount: 1, lastState: over(3) }), only({ restartCount: 1, lastState: {} })],
+  ["a: readiness", only({}), only({ ready: false })],
+  ["a: having started", only({ started: true }), only({ started: false })],
+  ["PodScheduled: condition", condition({ type: "PodScheduled" }), {}],
+  ["Initialized: being true", condition({ type: "Initialized" }), condition({ type: "Initialized", status: "False" })],
+  ["Ready: time of the change", condition({}), condition({ lastTransitionTime: "2026-01-01T00:00:06Z" })],
+  [
+    "ContainersReady: time of the change",
+    condition({ type: "ContainersReady", status: "False" }),
+    condition({ type: "ContainersReady", lastTransitionTime: "2026-01-01T00:00:04Z" }),
+  ],
+  ["Ready: observed generation", condition({ observedGeneration: 2 }), condition({ observedGeneration: 1 })],
+];
+
+const forward: readonly (readonly [what: string, before: PodStatus, after: PodStatus])[] = [
+  ["nothing and a start", {}, { phase: "Running", ...only({}) }],
+  ["a start and an end", { phase: "Running", ...only({}) }, { phase: "Failed", ...only({ state: over(3) }) }],
+  ["an end and the wait for the next start", only({ state: over(3) }), only({ state: waiting, lastState: over(3) })],
+  ["an end that was missed", only({}), only({ state: waiting, lastState: over(3) })],
+  ["a restart", only({ state: over(3) }), only({ restartCount: 1, lastState: over(3) })],
+  [
+    "a restart whose end is next",
+    only({ restartCount: 1, lastState: over(3) }),
+    only({ restartCount: 1, state: over(4) }),
+  ],
+  [
+    "an end and that of the next instance, which waits for the one behind it",
+    only({ state: over(3) }),
+    only({ restartCount: 1, state: waiting, lastState: endOf("containerd://a-1") }),
+  ],
+  ["two restarts, one of which was missed", only({ state: over(3) }), only({ restartCount: 2, lastState: over(4) })],
+  [
+    "a readiness that ends with its container",
+    { ...condition({}), ...only({}) },
+    {
+      ...condition({ status: "False", lastTransitionTime: "2026-01-01T00:00:06Z" }),
+      ...only({ state: over(3) }),
+    },
+  ],
+];
+
+const podOf = (status: PodStatus, deletionTimestamp?: string): Pod => ({
+  metadata: { name: "web", ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
+  spec: { containers: [] },
+  status,
+});
+const told = (before: PodStatus, after: PodStatus) =>
+  takenBack(podOf(before), podOf(after)).map((line) => line.replace(/^web: (.*) taken back: .*$/, "$1"));
+
+test.each(back)("%s is seen to be taken back: %j → %j", (what, before, after) => {
+  expect(told(before, after)).toEqual([what]);
+});
+
+test.each(forward)("between %s nothing is taken back", (_, before, after) => {
+  expect(told(before, after)).toEqual([]);
+});
+
+test("what leaves may cease to be ready", () => {
+  const leaving = podOf(
+    condition({ status: "False", lastTransitionTime: "2026-01-01T00:00:06Z" }),
+    "2026-01-01T00:00:06Z",
+  );
+  expect(takenBack(podOf(condition({})), leaving)).toEqual([]);
+});
